@@ -19,9 +19,9 @@ import torch
 
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.files.checksums import record
 from seq2seq_attn.runs import SHIPPED
 from seq2seq_attn.strict import merge
-from seq2seq_attn.text.checksums import record
 
 ROOT = Path(__file__).parents[1]
 ARMS = {"attention": "additive attention", "distracted": "distracted (C at every step)"}

@@ -12,16 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.records import Effort, Job
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.encoded import EncodedSentences, Ids
+from seq2seq_attn.corpora.tokenizers import Word
+from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, Vocabulary
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.seq2seq import ModelConfig, Seq2Seq
 from seq2seq_attn.models.transformer.config import TransformerConfig, TransformerDropout
-from seq2seq_attn.models.translator import ModelConfig, Translator
-from seq2seq_attn.reading import read_lines
 from seq2seq_attn.strict import merge
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.encoded import EncodedSentences, Ids
-from seq2seq_attn.text.tokenizers import Word
-from seq2seq_attn.text.vocabulary import EOS, SPECIALS, Vocabulary
 from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
 
 SOURCE, TARGET, TEST, VOCABULARY = "train.bpe.en", "train.bpe.de", "test.bpe.en", "joint.vocab"
@@ -57,7 +57,7 @@ def recurrent_model(name: str) -> RecurrentConfig:
     return config
 
 
-def untrained_model(job: Job, vocabulary: int) -> Translator:
+def untrained_model(job: Job, vocabulary: int) -> Seq2Seq:
     """The job's model with random weights, which do not change any timing."""
     torch.manual_seed(1)
     return MODELS[job.model].build(vocabulary, vocabulary, joint=False)

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.records import AXES, OTHER, OURS, PARTS, PRECISIONS, Axis, Measurement, Sitting, Workload
 from benchmarks.tables import COMPARED, markdown, sitting_tables
+from seq2seq_attn.files.writing import write_bytes
 from seq2seq_attn.report.figures import COLORS, LINES, drawing, legend_below, line_styles, render
-from seq2seq_attn.text.files import write_bytes
 
 PRECISION_COLORS = dict(zip(PRECISIONS, COLORS, strict=False))
 PEER_COLOR = "#999999"

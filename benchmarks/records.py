@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.text.files import write_bytes
-from seq2seq_attn.text.json_files import STRICT, Many, NonEmpty, load_record
+from seq2seq_attn.files.json_files import STRICT, Many, NonEmpty, load_record
+from seq2seq_attn.files.writing import write_bytes
 
 Workload = Literal[
     "training",  # target tokens/s

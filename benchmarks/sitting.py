@@ -47,9 +47,9 @@ from benchmarks.workloads import (
 )
 from seq2seq_attn import ops
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops.host import keep_freed_memory
-from seq2seq_attn.reading import read_lines
 from seq2seq_attn.runs.provenance import run_provenance
 
 MEASURES: dict[Workload, Callable[[Job, Effort], Outcome]] = {

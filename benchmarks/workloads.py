@@ -19,11 +19,11 @@ from torch.utils.benchmark import timer  # waits for an accelerator
 
 from benchmarks.common_task import bench_corpus, timed_batches, training_batches, untrained_model
 from benchmarks.records import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.corpora.encoded import Ids
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.search.batched import autocast
-from seq2seq_attn.text.encoded import Ids
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import OptimizerConfig, make_optimizer
 from seq2seq_attn.training.loss import Loss, token_loss
@@ -60,7 +60,7 @@ def peak_bytes(device: str) -> int:
 class TrainingStep:
     """One training step on a batch, as the peers take it: cross-entropy, gradient norm clipped to 1, Adam."""
 
-    def __init__(self, model: Translator, precision: str, device: str) -> None:
+    def __init__(self, model: Seq2Seq, precision: str, device: str) -> None:
         self.model = fuse(model.to(device))
         self.parameters = list(model.parameters())
         self.optimizer = make_optimizer(self.parameters, OptimizerConfig())

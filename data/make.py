@@ -21,7 +21,7 @@ from typing import NamedTuple
 from generator import tom_and_jerry, toys, word_list
 from generator.grammar import Phrase, shuffled
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.files import write_new
+from seq2seq_attn.files.writing import write_new
 
 SEED = 1940  # the year of the first cartoon
 

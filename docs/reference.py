@@ -196,7 +196,7 @@ def anchor(path: str) -> str:
 # API: one line per name in the committed pages; the site has the whole docstrings below (`for_site`).
 
 _MODELS = {
-    "The interface": ["models.translator"],
+    "The interface": ["models.seq2seq"],
     "Ensembles": ["models.ensemble"],
     "The recurrent family": [
         f"models.recurrent.{name}" for name in ("translator", "encoder", "decoders", "bahdanau", "luong", "conditional")
@@ -226,7 +226,7 @@ def api_models() -> str:
         """\
 # Models and search
 
-What training, search, alignment and analysis know of a model is the interface `Translator`; a family of models is a
+What training, search, alignment and analysis know of a model is the interface `Seq2Seq`; a family of models is a
 configuration record with a `kind` and `build`.
 """
     ]

@@ -15,7 +15,7 @@ from statistics import mean, stdev
 from sacremoses import MosesDetokenizer
 
 from seq2seq_attn.evaluation.corpus_scores import bleu
-from seq2seq_attn.reading import read_lines
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.results.evidence import Evidence
 
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
+from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, METRICS, Expected, Metric, checked_metrics
-from seq2seq_attn.models.translator import ModelConfig, default_model
+from seq2seq_attn.models.seq2seq import ModelConfig, default_model
 from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict
-from seq2seq_attn.text.languages import language_code, without_rules
 from seq2seq_attn.training.config import TrainingConfig
 
 
@@ -101,7 +101,7 @@ class TextConfig(Strict):
     minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
     joint: bool = True  # one tokenizer and one vocabulary for both languages; by default, with bpe and unigram
     lowercase: bool = False  # both sides
-    match_known_forms: bool = False  # word, moses: read `Dog.`, if it is unknown, as `dog .` (`text/unknown_words.py`)
+    match_known_forms: bool = False  # word, moses: read `Dog.`, if it is unknown, as `dog .` (`known_forms`)
     source_language: str = "en"  # as in en, eng, en-US or English
     target_language: str = "en"  # as in de, deu, de-AT or German
     normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from seq2seq_attn.strict import Strict
 
 MAX_WIDTH = 100_000  # hypotheses of one sentence; all of them are in memory at once
-MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`text/lexicon.py`)
+MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`corpora/lexicon.py`)
 
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 AlignmentRow = Literal["predicted", "read"]

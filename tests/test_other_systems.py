@@ -18,12 +18,12 @@ from benchmarks import sitting, workloads
 from seq2seq_attn.cli import main
 from seq2seq_attn.cli.console import is_closed_pipe
 from seq2seq_attn.comparison import schedule
+from seq2seq_attn.files import lock
+from seq2seq_attn.files.checksums import checked, write_recorded
+from seq2seq_attn.files.lock import LOCK, locked
+from seq2seq_attn.files.writing import PART, unfinished_in, writing
 from seq2seq_attn.ops.native import build
 from seq2seq_attn.results.records import slug
-from seq2seq_attn.text import lock
-from seq2seq_attn.text.checksums import checked, write_recorded
-from seq2seq_attn.text.files import PART, unfinished_in, writing
-from seq2seq_attn.text.lock import LOCK, locked
 
 POSIX_ONLY = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog"}
 ABSENT = {

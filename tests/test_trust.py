@@ -35,8 +35,8 @@ ALLOWED = {
     "serve/server.py": {"import asyncio", "import socket"},  # listens where `serve` is told to
     "attention/user_code.py": {"spec.loader.exec_module(file.module)"},  # of a file that the user names
     "testing/calls.py": {"import pickle", "pickle.loads(pickle.dumps(part))", "pickle.dumps(part)"},  # its own bytes
-    "text/vectors.py": {"torch.load(path, map_location='cpu', weights_only=True)"},  # a cache of torchtext
-    "text/download.py": {"import http.client", "import urllib.request"},
+    "corpora/vectors.py": {"torch.load(path, map_location='cpu', weights_only=True)"},  # a cache of torchtext
+    "corpora/download.py": {"import http.client", "import urllib.request"},
 }
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, parse_links, read_gold
 from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
-from seq2seq_attn.reading import read_lines
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.results.evidence import Evidence
 from seq2seq_attn.results.results import Results
 

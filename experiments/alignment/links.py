@@ -18,8 +18,8 @@ from typing import Any, get_args
 from error_rate import counts_of, error_rates
 
 from seq2seq_attn import Model
+from seq2seq_attn.corpora.corpus import read_parallel
 from seq2seq_attn.evaluation.alignment import Agreement, Method, read_gold_of
-from seq2seq_attn.text.corpus import read_parallel
 
 GOLD = Path("data/downloaded/alignments")
 SETS = {"de-en": "bicici.de-en", "en-fr": "graca.en-fr"}

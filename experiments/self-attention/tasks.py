@@ -15,7 +15,7 @@ from paths import DISTANCES, SENTENCES, gradients, summary
 
 import seq2seq_attn as s2s
 from seq2seq_attn.config import Config
-from seq2seq_attn.models.translator import pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.strict import parse
 
 LONGEST = 10  # words of a source that is trained on

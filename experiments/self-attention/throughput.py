@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
+from seq2seq_attn.models.seq2seq import ModelConfig, Seq2Seq
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import ModelConfig, Translator
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import keep_freed_memory
 from seq2seq_attn.runs.model import count_parameters
@@ -97,7 +97,7 @@ def speed(lengths: Sequence[int], batches: int, rounds: int, run: Callable[..., 
     }
 
 
-def untrained(name: str) -> Translator:
+def untrained(name: str) -> Seq2Seq:
     torch.manual_seed(1)
     return MODELS[name].build(VOCABULARY, VOCABULARY, joint=False)
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.plain import to_json
-from seq2seq_attn.text.files import explained, writing
-from seq2seq_attn.text.vocabulary import EOS, SPECIALS
+from seq2seq_attn.files.plain import to_json
+from seq2seq_attn.files.writing import explained, writing
 
 if TYPE_CHECKING:  # without torch, so that the name of a file is checked before it is imported
     from seq2seq_attn.runs.model import TrainedModel

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Attention, KeyValueAttention, Scorer, Source
-from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator, pad
+from seq2seq_attn.corpora.source import Tokens, pad
+from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
+from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
 from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.corpora import TestSet, nearest_lines
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import quantized_for, search
 from seq2seq_attn.search.hypotheses import Hypothesis
-from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
 TRACED_BEAM_SIZE = 4  # a wider tree does not fit a page; for a run that searches greedily, it shows the alternatives
 EXAMPLE_LENGTHS = (8, 15, 24)  # source words of the examples
@@ -152,10 +153,10 @@ class TracedState(NamedTuple):
         return TracedState(self.inner.select(rows), self.nodes.index_select(0, rows.cpu()))
 
 
-class TracingTranslator(Translator):
+class TracingTranslator(Seq2Seq):
     """The same model of p(target | source), for one sentence at a time; each step appends to `nodes`."""
 
-    def __init__(self, inner: Translator) -> None:
+    def __init__(self, inner: Seq2Seq) -> None:
         super().__init__()
         self.inner = inner
         self.start_token = inner.start_token
@@ -186,7 +187,7 @@ class TracingTranslator(Translator):
         node = self.nodes[edge.node]
         return Edge(node.parent, node.token)
 
-    def encode(self, source: Sentences) -> Any:
+    def encode(self, source: Tokens) -> Any:
         memory = self.inner.encode(source)
         if self._scorer is not None:
             self.value_norms = _value_norms(self.inner, memory)
@@ -220,7 +221,7 @@ class TracingTranslator(Translator):
         return self.inner.project(features)
 
 
-def _single_scorer(translator: Translator) -> Scorer | None:
+def _single_scorer(translator: Seq2Seq) -> Scorer | None:
     """The scorer of an attention whose context is one weighted sum; None for several heads, chunks or no attention."""
     contexts = translator.contexts_that_read()
     context = contexts[0] if len(contexts) == 1 else None
@@ -229,7 +230,7 @@ def _single_scorer(translator: Translator) -> Scorer | None:
     return context.scorer if isinstance(context, Attention) else None
 
 
-def _value_norms(translator: Translator, memory: Any) -> Tensor | None:
+def _value_norms(translator: Seq2Seq, memory: Any) -> Tensor | None:
     """(S,) |v_j| of the first sentence, where one attention sums the values."""
     (source,) = translator.sources_read(memory)
     if not isinstance(source, Source):

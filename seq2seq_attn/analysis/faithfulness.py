@@ -23,14 +23,15 @@ from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
 from seq2seq_attn.analysis.interventions import Interventions, intervene
 from seq2seq_attn.attention import Change
 from seq2seq_attn.attention.contexts import counterfactual as changes
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.encoded import Ids
+from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
-from seq2seq_attn.models.translator import Sentences, Translator, pad
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.search.forced import force
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.encoded import Ids
 
 COPIES = 16  # of a sentence in one batch
 
@@ -87,7 +88,7 @@ def weight_changes(seed: int) -> dict[str, Change]:
 
 
 def correlate(
-    translator: Translator, pairs: Sequence[tuple[Ids, Ids]], progress: Progress = lambda _: None
+    translator: Seq2Seq, pairs: Sequence[tuple[Ids, Ids]], progress: Progress = lambda _: None
 ) -> dict[tuple[str, str], RankCorrelation]:
     """The rank correlation of any two measures over the words of a source; each target token gives one value."""
     measured = []
@@ -102,7 +103,7 @@ def correlate(
     }
 
 
-def word_importance(translator: Translator, source: Ids, target: Ids) -> dict[str, NDArray[np.float64]]:
+def word_importance(translator: Seq2Seq, source: Ids, target: Ids) -> dict[str, NDArray[np.float64]]:
     """How important each source token is for each target token, by three measures: {name: (T, S - 1)}.
 
     The `</s>` of the source is left out: a sentence without it is not valid input.
@@ -117,7 +118,7 @@ def word_importance(translator: Translator, source: Ids, target: Ids) -> dict[st
     return {name: values[:, : len(source) - 1].double().numpy() for name, values in found.items()}
 
 
-def gradient_norms(translator: Translator, source: Ids, target: Ids) -> Tensor:
+def gradient_norms(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
     """|∂ log p(y_i | y_1 .. y_{i-1}, X) / ∂ E x_j| (T, S): the Euclidean norm over the embedding of source token j.
 
     The gradient flows through the encoder and through the weights. The sentence is copied once for each y_i.
@@ -136,7 +137,7 @@ def gradient_norms(translator: Translator, source: Ids, target: Ids) -> Tensor:
 
 
 @torch.inference_mode()
-def leave_one_out(translator: Translator, source: Ids, target: Ids) -> Tensor:
+def leave_one_out(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
     """|log p(y_i | X) - log p(y_i | X without token j)| (T, S - 1), for all source tokens but `</s>`.
 
     The token is removed before the sentence is encoded.
@@ -152,16 +153,16 @@ def leave_one_out(translator: Translator, source: Ids, target: Ids) -> Tensor:
     return (torch.cat(found) - whole).abs().t().cpu()
 
 
-def _copies(translator: Translator, sources: Sequence[Ids], target: Ids) -> tuple[Sentences, Sentences]:
+def _copies(translator: Seq2Seq, sources: Sequence[Ids], target: Ids) -> tuple[Tokens, Tokens]:
     device = translator.output.weight.device
     return pad(sources, device), pad([target] * len(sources), device)
 
 
-def _logits(translator: Translator, memory: object, target: Sentences) -> Tensor:
+def _logits(translator: Seq2Seq, memory: object, target: Tokens) -> Tensor:
     return translator.project(translator.decode(translator.decoder_inputs(target), memory).features)
 
 
-def _target_log_probabilities(logits: Tensor, target: Sentences) -> Tensor:
+def _target_log_probabilities(logits: Tensor, target: Tokens) -> Tensor:
     """log p (B, T) of the given tokens."""
     exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return -F.cross_entropy(exact.transpose(1, 2), target.tokens, reduction="none")

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Change
+from seq2seq_attn.corpora.encoded import Ids
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.evaluation.metrics import perplexity
-from seq2seq_attn.models.translator import Translator, pad
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.search.batched import Progress
-from seq2seq_attn.text.encoded import Ids
 
 BATCH = 16  # sentences; with one copy per change about a hundred rows
 
@@ -40,7 +41,7 @@ class Interventions(NamedTuple):
 
 @torch.inference_mode()
 def intervene(
-    translator: Translator,
+    translator: Seq2Seq,
     pairs: Sequence[tuple[Ids, Ids]],
     changes: Mapping[str, Change],
     progress: Progress = lambda _: None,
@@ -75,7 +76,7 @@ class _Predictions(NamedTuple):
 
 
 def _predict(
-    translator: Translator, pairs: Sequence[tuple[Ids, Ids]], copies: int
+    translator: Seq2Seq, pairs: Sequence[tuple[Ids, Ids]], copies: int
 ) -> tuple[_Predictions, Iterator[_Predictions]]:
     """The first copy of a batch, and an iterator over the others: the logits of all would take too much memory."""
     device = translator.output.weight.device

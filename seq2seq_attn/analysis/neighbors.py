@@ -27,18 +27,19 @@ import torch
 from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.stepwise import continuations, prefix_ids, source_ids
+from seq2seq_attn.corpora.encoded import EncodedSentences, Ids, length_buckets
+from seq2seq_attn.corpora.source import Tokens, pad, padded_batch
+from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS
 from seq2seq_attn.errors import UserError, needing
-from seq2seq_attn.models.translator import Sentences, Translator, pad, padded_batch
+from seq2seq_attn.files.reading import sha256
+from seq2seq_attn.files.writing import created_cache_folder, explained, unfinished_in
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.reading import sha256
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, files_key, read_pairs
 from seq2seq_attn.runs.folder import MODEL
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest
-from seq2seq_attn.text.encoded import EncodedSentences, Ids, length_buckets
-from seq2seq_attn.text.files import created_cache_folder, explained, unfinished_in
-from seq2seq_attn.text.vocabulary import EOS, SPECIALS
 
 MOST = 1_000_000  # vectors of a kind; the training pairs after the first that have as many target tokens are left out
 BATCH_TOKENS = 4096
@@ -59,7 +60,7 @@ class Neighbor(NamedTuple):
 
 
 @torch.inference_mode()
-def source_vectors(translator: Translator, sources: Sentences) -> _Vectors:
+def source_vectors(translator: Seq2Seq, sources: Tokens) -> _Vectors:
     """x of each sentence (B, E): the mean of the encoder's states over its tokens."""
     states, is_token = translator.encoder_states(sources).float(), sources.is_token
     means = (states * is_token[:, :, None]).sum(dim=1) / is_token.sum(dim=1, keepdim=True)
@@ -67,7 +68,7 @@ def source_vectors(translator: Translator, sources: Sentences) -> _Vectors:
 
 
 @torch.inference_mode()
-def step_vectors(translator: Translator, sources: Sentences, targets: Sentences) -> list[_Vectors]:
+def step_vectors(translator: Seq2Seq, sources: Tokens, targets: Tokens) -> list[_Vectors]:
     """t_1 .. t_T of each target (T, R)."""
     features = translator.features(translator.decoder_inputs(targets), translator.encode(sources)).float().cpu()
     return [rows[:length].numpy() for rows, length in zip(features, targets.lengths.tolist(), strict=True)]
@@ -221,7 +222,7 @@ def _write_vectors(model: TrainedModel, pairs: tuple[EncodedSentences, EncodedSe
                 step_rows.write(int(targets.offsets[number]), vectors)
 
 
-def _on_device(sentences: Sentences, model: TrainedModel) -> Sentences:
+def _on_device(sentences: Tokens, model: TrainedModel) -> Tokens:
     return sentences._replace(tokens=sentences.tokens.to(model.device))
 
 

@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.config import EvaluationConfig
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.evaluation.groups import Band, scores_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, chosen_metrics, score_forced, score_translations
-from seq2seq_attn.reading import read_lines
+from seq2seq_attn.files.checksums import checked, write_recorded
+from seq2seq_attn.files.lock import locked
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import METRICS, read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.runs.provenance import made_with
 from seq2seq_attn.search.batched import Progress
-from seq2seq_attn.text.checksums import checked, write_recorded
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.lock import locked
 
 TRANSLATIONS, LINKS, ENTROPIES = "test.translations.txt", "test.links.txt", "test.entropies.txt"
 

@@ -23,7 +23,7 @@ from seq2seq_attn.attention.contexts.counterfactual import uniform, without_any
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ReplacementNormalizerConfig, replacement_normalizers
 from seq2seq_attn.models.replace import replace_modules
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import Strict
 
@@ -87,7 +87,7 @@ class IntervenedModels:
     UserError: an intervention does not fit the sentence or the model.
     """
 
-    def __init__(self, translator: Translator, interventions: Sequence[Intervention], length: int) -> None:
+    def __init__(self, translator: Seq2Seq, interventions: Sequence[Intervention], length: int) -> None:
         self.translator = translator
         self.contexts = translator.contexts_that_read()
         self.interventions = interventions
@@ -97,9 +97,9 @@ class IntervenedModels:
         self.scored: dict[int, Tensor] = {}  # likewise, the scores by number of the layer
         # One model for every step that has interventions of its own, made when it is reached; None: for all others.
         self._own_steps = {each.step for each in interventions}
-        self._models: dict[int | None, Translator] = {}
+        self._models: dict[int | None, Seq2Seq] = {}
 
-    def at(self, step: int | None) -> Translator:
+    def at(self, step: int | None) -> Seq2Seq:
         """The model of this step; None: of a step without interventions of its own. Forgets what was read before."""
         self.read.clear()
         self.scored.clear()
@@ -132,7 +132,7 @@ class IntervenedModels:
                     f"{len(each.weights)} weights for {length} source tokens: give one for each, `</s>` included"
                 )
 
-    def _intervened(self, step: int | None) -> Translator:
+    def _intervened(self, step: int | None) -> Seq2Seq:
         """The model with what applies at this step; `None`: what applies at every step."""
         replacements: dict[nn.Module, nn.Module] = {}
         for number, context in enumerate(self.contexts):

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.analysis.step_interventions import IntervenedModels, Intervention
+from seq2seq_attn.corpora.encoded import Ids
+from seq2seq_attn.corpora.source import Tokens, pad
+from seq2seq_attn.corpora.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import Sentences, Step, Translator, pad
+from seq2seq_attn.models.seq2seq import Seq2Seq, Step
 from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import search
-from seq2seq_attn.text.encoded import Ids
-from seq2seq_attn.text.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 
 LIKELY = 10  # next tokens that a step lists
 NOT_FINITE = "the predictions are no longer finite; give smaller weights"
@@ -282,7 +283,7 @@ class _Decoder:
         return LayerReading(own.tolist(), scores, contributions.tolist())
 
 
-class _Continuing(Translator):
+class _Continuing(Seq2Seq):
     """The decoder as a translator of one sentence whose searches begin after a prefix."""
 
     def __init__(self, decoder: _Decoder, prefix: Sequence[int]) -> None:
@@ -292,7 +293,7 @@ class _Continuing(Translator):
         self.prefix = [self.inner.start_token, *prefix]
         self.start_token = self.prefix[-1]
 
-    def encode(self, source: Sentences) -> Any:
+    def encode(self, source: Tokens) -> Any:
         return self.decoder.encode()
 
     def start(self, memory: Any) -> _State:

@@ -11,7 +11,7 @@ import seq2seq_attn
 from seq2seq_attn.analysis.scoring import TRANSLATIONS, score_test
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.reading import digest, read_lines, sha256
+from seq2seq_attn.files.reading import digest, read_lines, sha256
 from seq2seq_attn.runs import CONFIG, Say, find_run
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
 from seq2seq_attn.runs.model import TrainedModel

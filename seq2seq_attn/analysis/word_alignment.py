@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention, forced_attention
+from seq2seq_attn.corpora.codec import Codec, load_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, count_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import (
@@ -29,7 +31,7 @@ from seq2seq_attn.evaluation.attention_weights import (
     threshold_links,
     word_rows,
 )
-from seq2seq_attn.models.translator import HeadWeights
+from seq2seq_attn.models.seq2seq import HeadWeights
 from seq2seq_attn.options import AlignmentRow
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_pairs
@@ -37,8 +39,6 @@ from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.text.codec import Codec, load_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus
 
 CHUNK = 512  # pairs whose weights are in memory at once; enough for batches of similar lengths
 HEADS_CHUNK = 64  # the same, where those of every layer and head are

@@ -15,12 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from seq2seq_attn.api.tables import Listing, html_table
-from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.options import SplitOptions, takes
-from seq2seq_attn.reading import open_text
-from seq2seq_attn.runs import find_run
-from seq2seq_attn.strict import parse
-from seq2seq_attn.text.corpus import (
+from seq2seq_attn.corpora.corpus import (
     CorpusStatistics,
     Languages,
     ParallelCorpus,
@@ -31,10 +26,15 @@ from seq2seq_attn.text.corpus import (
     read_tsv,
     split_by_source,
 )
-from seq2seq_attn.text.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
-from seq2seq_attn.text.embedded import EMBEDDED, copy_embedded
-from seq2seq_attn.text.languages import language_code
-from seq2seq_attn.text.unknown_words import UnknownCount
+from seq2seq_attn.corpora.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
+from seq2seq_attn.corpora.embedded import EMBEDDED, copy_embedded
+from seq2seq_attn.corpora.languages import language_code
+from seq2seq_attn.corpora.unknown_words import UnknownCount
+from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.files.reading import open_text
+from seq2seq_attn.options import SplitOptions, takes
+from seq2seq_attn.runs import find_run
+from seq2seq_attn.strict import parse
 
 __all__ = ["Corpora", "CorpusParts", "PartStatistics", "SplitFiles", "corpora", "get", "split", "stats"]
 
@@ -153,7 +153,7 @@ def _unknown_to_train(parts: Mapping[str, ParallelCorpus]) -> dict[str, UnknownW
 
 
 def _unknown_to_run(parts: Mapping[str, ParallelCorpus], run: Path) -> dict[str, UnknownWords]:
-    from seq2seq_attn.text.codec import load_codecs  # imports NumPy and sentencepiece
+    from seq2seq_attn.corpora.codec import load_codecs  # imports NumPy and sentencepiece
 
     source, target = load_codecs(find_run(run))
     return {

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from seq2seq_attn.comparison.evidence import Recomputed
     from seq2seq_attn.comparison.experiment import Experiment, RunGrid
     from seq2seq_attn.comparison.schedule import IfDone
+    from seq2seq_attn.corpora.vectors import HasVectors
     from seq2seq_attn.runs.folder import IfExists
     from seq2seq_attn.runs.pretrained import Pretrained
-    from seq2seq_attn.text.vectors import HasVectors
 
 COMPARISONS = Path("comparisons")
 
@@ -216,7 +216,7 @@ class Comparison:
 
     def write(self) -> Comparison:
         """Rewrites the report (page, tables and figures) from the JSON files in the folder."""
-        from seq2seq_attn.text.lock import locked
+        from seq2seq_attn.files.lock import locked
 
         with locked(self.folder, wait=True):  # another process may be about to replace these files
             return replace(self, files=tuple(write_report(self.folder)))
@@ -238,8 +238,8 @@ class Comparison:
                 part of the model; or the extra [export] is not installed.
         """
         from seq2seq_attn.export.html import FILE, live_page
+        from seq2seq_attn.files.writing import write_bytes
         from seq2seq_attn.runs.model import TrainedModel
-        from seq2seq_attn.text.files import write_bytes
 
         best = self.results.best.name
         chosen = arms or dict.fromkeys([best, self.results.baseline or best])

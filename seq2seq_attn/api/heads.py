@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.word_alignment import HeadAgreement
 from seq2seq_attn.api.tables import Answers
+from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.vocabulary import BOS, SPECIALS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,6 +25,7 @@ from seq2seq_attn.api.answers import (
 )
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.corpus import ParallelCorpus, refuse_no_text
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
 from seq2seq_attn.evaluation.metrics import score_value
@@ -35,7 +36,6 @@ from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.corpus import ParallelCorpus, refuse_no_text
 
 if TYPE_CHECKING:
     import torch

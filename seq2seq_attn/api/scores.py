@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from seq2seq_attn.api.tables import html_table
+from seq2seq_attn.corpora.corpus import refuse_no_text
+from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.groups import scores_by_length
@@ -19,11 +21,9 @@ from seq2seq_attn.evaluation.metrics import (
     score_translations,
 )
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.options import ScoringOptions, takes
-from seq2seq_attn.reading import read_lines
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.corpus import refuse_no_text
-from seq2seq_attn.text.languages import language_code, without_rules
 
 Lines = Path | str | Sequence[str]  # a file, or its lines
 References = Lines | Sequence[Path] | Sequence[Sequence[str]]  # or several of them: of files, those given as Paths

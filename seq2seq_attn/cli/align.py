@@ -32,7 +32,7 @@ from seq2seq_attn.strict import parse
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.heads import HeadAgreements
-    from seq2seq_attn.text.corpus import ParallelCorpus
+    from seq2seq_attn.corpora.corpus import ParallelCorpus
 
 DEFAULT_METHOD: Method = "grow-diag-final-and"
 
@@ -82,8 +82,8 @@ def align(
     Weights are the mean over layers and heads, unless --layer and --head select some; --heads compares all of them.
     """
     from seq2seq_attn.analysis.attention_files import attention_file
+    from seq2seq_attn.corpora.corpus import read_parallel
     from seq2seq_attn.evaluation.alignment import read_gold_of
-    from seq2seq_attn.text.corpus import read_parallel
 
     links = parse(AlignOptions, options).model_dump(exclude_defaults=True)
     others = {"reverse": reverse, "attention": attention, "heads": heads, "plot": plot}
@@ -128,8 +128,8 @@ def align(
 
 
 def _plot(model: s2s.Model, pairs: ParallelCorpus, path: Path) -> None:
+    from seq2seq_attn.files.writing import write_bytes
     from seq2seq_attn.report.figures import render
-    from seq2seq_attn.text.files import write_bytes
 
     figure = model.attention_maps(pairs.source[0], pairs.target[0]).plot()
     write_bytes(path, render(figure, path.suffix[1:]))
@@ -158,7 +158,7 @@ def score(
     with a blank side gives a blank line. With --json, each line is {"source", "target", "log_probability", "tokens",
     "log_probabilities"}. The last two have one entry per token; for a pair with a blank side, the last three are null.
     """
-    from seq2seq_attn.text.corpus import read_parallel
+    from seq2seq_attn.corpora.corpus import read_parallel
 
     pairs = read_parallel(source, target)
     model, others = load_model(run, plugin), load_ensemble(ensemble)

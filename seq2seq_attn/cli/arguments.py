@@ -60,7 +60,7 @@ def complete_runs(incomplete: str) -> list[str]:
 
 def complete_corpora(incomplete: str) -> list[str]:
     """The corpora of `data list`."""
-    from seq2seq_attn.text.download import known_corpora
+    from seq2seq_attn.corpora.download import known_corpora
 
     return [name for name in known_corpora() if name.startswith(incomplete)]
 

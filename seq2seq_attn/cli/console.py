@@ -81,7 +81,7 @@ def answer(text: str) -> None:
 
 def answer_json(value: Any) -> None:
     """Print a line of the answer as JSON."""
-    from seq2seq_attn.plain import to_json  # imports PyYAML, which help texts do without
+    from seq2seq_attn.files.plain import to_json  # imports PyYAML, which help texts do without
 
     answer(to_json(value))
 

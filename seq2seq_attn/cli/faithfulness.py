@@ -57,7 +57,7 @@ def faithfulness(
     respect to the embedding of a word, and the change of log p when the word is left out. High values mean that the
     words with high weights are those that matter most. See docs/explanation.md for the limits of these conclusions.
     """
-    from seq2seq_attn.text.corpus import read_parallel
+    from seq2seq_attn.corpora.corpus import read_parallel
 
     pairs = read_parallel(source, target)
     model = load_model(run, plugin)

@@ -64,7 +64,7 @@ def translate(
     share. An unknown word that the model predicts is shown as <unk>.
     """
     from seq2seq_attn.analysis.attention_files import attention_file
-    from seq2seq_attn.text.unknown_words import UnknownReport
+    from seq2seq_attn.corpora.unknown_words import UnknownReport
 
     total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
@@ -94,7 +94,7 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
     A file is read twice, so that its mistakes are reported before anything is translated. From a pipe, which can be
     read only once, lines are taken as they come.
     """
-    from seq2seq_attn.reading import decoded_lines, iterate_lines, line_batches
+    from seq2seq_attn.files.reading import decoded_lines, iterate_lines, line_batches
 
     if source is None:
         if sys.stdin is None:
@@ -131,7 +131,7 @@ def _tidied(batches: Iterable[list[str]]) -> Iterator[list[str]]:
 
 
 def _piped(path: Path) -> Iterator[list[str]]:
-    from seq2seq_attn.reading import line_batches, open_file
+    from seq2seq_attn.files.reading import line_batches, open_file
 
     with open_file(path) as file:
         yield from line_batches(file, str(path), CHUNK)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.comparison.arms import Arm
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, mean_jump
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.counts import number_sources, sum_by_source
@@ -48,7 +49,6 @@ from seq2seq_attn.results.results import (
     Rates,
 )
 from seq2seq_attn.runs.corpora import TestSet
-from seq2seq_attn.text.corpus import ParallelCorpus
 
 _Arms = Mapping[str, Arm]
 _Translated = Mapping[str, Sequence[Sequence[Bag]]]  # by arm, the translations of each run

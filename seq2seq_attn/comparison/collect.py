@@ -13,18 +13,18 @@ from seq2seq_attn.analysis.scoring import ScoredRun, length_bands
 from seq2seq_attn.comparison.arms import Arm, Scoring, differences, signatures
 from seq2seq_attn.comparison.breakdowns import by_length, where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, trivial_error_rates
 from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_value
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, joint_interval, t_interval
+from seq2seq_attn.files.json_files import explained_record
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import ENOUGH, ArmResult, MetricRecord, MissingRun, Results, Spread, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.json_files import explained_record
 
 
 @contextmanager

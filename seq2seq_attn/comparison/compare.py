@@ -28,8 +28,12 @@ from seq2seq_attn.comparison.observe import observe, read_curve
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
 from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
+from seq2seq_attn.corpora.embedded import TOM_AND_JERRY, TOM_AND_JERRY_SHORT
 from seq2seq_attn.errors import FailedError, UserError, one_line
 from seq2seq_attn.evaluation.alignment import Links, symmetrize
+from seq2seq_attn.files.checksums import SUMS
+from seq2seq_attn.files.json_files import STRICT, load_record, save_record
+from seq2seq_attn.files.lock import locked
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import (
     CURVES,
@@ -45,10 +49,6 @@ from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, refuse_folder
 from seq2seq_attn.strict import load, merge
-from seq2seq_attn.text.checksums import SUMS
-from seq2seq_attn.text.embedded import TOM_AND_JERRY, TOM_AND_JERRY_SHORT
-from seq2seq_attn.text.json_files import STRICT, load_record, save_record
-from seq2seq_attn.text.lock import locked
 
 
 def compare(

@@ -20,7 +20,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, format_links, parse_links
 from seq2seq_attn.evaluation.metrics import METRICS
-from seq2seq_attn.reading import digest
+from seq2seq_attn.files.reading import digest
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
 from seq2seq_attn.results.observations import Curve, differing_keys
 from seq2seq_attn.results.records import run_folder

@@ -16,10 +16,13 @@ from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
+from seq2seq_attn.corpora.codec import Codec, load_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import score_sentences
 from seq2seq_attn.evaluation.metrics import Expected
-from seq2seq_attn.reading import read_lines
+from seq2seq_attn.files.checksums import checked
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.results.observations import (
     ATTENTION,
     CORPUS,
@@ -49,9 +52,6 @@ from seq2seq_attn.results.observations import (
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.text.checksums import checked
-from seq2seq_attn.text.codec import Codec, load_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus
 from seq2seq_attn.training import CURVES
 
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page

@@ -24,8 +24,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from seq2seq_attn.errors import UserError, file_of
+from seq2seq_attn.files.lock import BusyError
 from seq2seq_attn.runs import Say, messages
-from seq2seq_attn.text.lock import BusyError
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -65,8 +65,8 @@ def complete_all(
     the runs that failed. UserError: a folder holds another run, or a file that the run did not write. In that case,
     nothing is trained.
     """
+    from seq2seq_attn.files.lock import locked
     from seq2seq_attn.runs.folder import clear, may_resume, refuse_other_config
-    from seq2seq_attn.text.lock import locked
 
     for run in grid:
         if if_exists == "resume" and is_trained(run, runs):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.reading import iterate_lines
+from seq2seq_attn.files.reading import iterate_lines
 
 Link = tuple[int, int]  # source word, target word
 Links = Set[Link]  # of one sentence pair

@@ -17,13 +17,13 @@ from typing import Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, TypeAdapter
 
 import seq2seq_attn
+from seq2seq_attn.corpora.codec import save_codecs
+from seq2seq_attn.corpora.vocabulary import SPECIALS
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.json_files import OPEN, load_record
+from seq2seq_attn.files.writing import explained, unfinished_in
 from seq2seq_attn.runs.folder import refuse_folder
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.text.codec import save_codecs
-from seq2seq_attn.text.files import explained, unfinished_in
-from seq2seq_attn.text.json_files import OPEN, load_record
-from seq2seq_attn.text.vocabulary import SPECIALS
 
 Target = Literal["torch", "onnx", "ctranslate2", "html"]
 TARGETS: tuple[Target, ...] = get_args(Target)

@@ -21,7 +21,7 @@ from seq2seq_attn.models.context_config import ContextConfig, PartConfig
 from seq2seq_attn.models.transformer.config import LayersConfig, TransformerConfig
 from seq2seq_attn.models.transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq_attn.models.transformer.stack import LayerStack
-from seq2seq_attn.models.transformer.translator import TransformerTranslator
+from seq2seq_attn.models.transformer.translator import TransformerSeq2Seq
 from seq2seq_attn.ops import changed
 from seq2seq_attn.runs.model import TrainedModel
 
@@ -36,11 +36,11 @@ CTranslate2 takes and returns tokens as text. With the tokenizers of this folder
 from pathlib import Path
 
 import ctranslate2
-from seq2seq_attn.text.codec import load_codecs
+from seq2seq_attn.corpora.codec import load_codecs
 
 source, target = load_codecs(Path("."))  # this folder
 tokens = source.vocabulary.lookup_tokens(source.encode("a sentence")[:-1])  # the library adds </s> itself
-(result,) = ctranslate2.Translator(".").translate_batch([tokens], beam_size=5, length_penalty=0)
+(result,) = ctranslate2.Seq2Seq(".").translate_batch([tokens], beam_size=5, length_penalty=0)
 print(target.decode(target.vocabulary.lookup_indices(result.hypotheses[0])))
 ```
 
@@ -57,7 +57,7 @@ def write(model: TrainedModel, folder: Path) -> Exported:
     specs = ctranslate2.specs
     if (reason := changed(model.translator)) is not None:
         raise UserError(f"{reason}, and CTranslate2 computes what the class defines; export to onnx or torch instead")
-    translator = cast(TransformerTranslator, model.translator)
+    translator = cast(TransformerSeq2Seq, model.translator)
     encoder_options = cast(LayersConfig, options.encoder)
     spec = specs.TransformerSpec(
         _stack_spec(specs, specs.TransformerEncoderSpec, encoder_options),

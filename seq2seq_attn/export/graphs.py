@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
+from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export.intervened import INPUTS, OUTPUTS, IntervenedModel
 from seq2seq_attn.export.padded import with_padded_encoders
-from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.text.vocabulary import EOS
 
 # The names of sizes that may vary, with those of the example that is recorded.
 EXAMPLE = {"sentences": 3, "positions": 5, "steps": 2}
@@ -156,19 +157,19 @@ class _Layout(NamedTuple):
 
 
 class _Encoder(nn.Module):
-    def __init__(self, translator: Translator, state: _Layout, memory: _Layout) -> None:
+    def __init__(self, translator: Seq2Seq, state: _Layout, memory: _Layout) -> None:
         super().__init__()
         self.translator, self.state, self.memory = translator, state, memory
 
     def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
-        memory, sentences = self.translator.encode(Sentences(source, lengths)), source.shape[0]
+        memory, sentences = self.translator.encode(Tokens(source, lengths)), source.shape[0]
         state = self.translator.start(memory)
         return (*self.state.tensors(state, sentences), *self.memory.tensors(memory, sentences))
 
 
 class _Step(nn.Module):
     def __init__(
-        self, translator: Translator, state: _Layout, memory: _Layout, interventions: IntervenedModel | None
+        self, translator: Seq2Seq, state: _Layout, memory: _Layout, interventions: IntervenedModel | None
     ) -> None:
         super().__init__()
         self.translator, self.state, self.memory = translator, state, memory
@@ -201,7 +202,7 @@ def _graph(module: nn.Module, given: Sequence[Tensor], inputs: list[Port], outpu
     return Graph(program, inputs, outputs)
 
 
-def _layouts(translator: Translator) -> tuple[_Layout, _Layout]:
+def _layouts(translator: Seq2Seq) -> tuple[_Layout, _Layout]:
     """The layouts of the state and of the memory, from examples whose sizes differ."""
     base = _records(translator, EXAMPLE)
     others = {name: _records(translator, EXAMPLE | {name: size}) for name, size in OTHERS.items()}
@@ -241,7 +242,7 @@ def _size(place: str, axis: int, leaf: Tensor, alike: Mapping[str, Any]) -> int 
     raise _refusal(f"axis {axis} of {place} is neither constant nor the number of sentences, positions or steps")
 
 
-def _records(translator: Translator, sizes: Mapping[str, int]) -> tuple[Any, Any]:
+def _records(translator: Seq2Seq, sizes: Mapping[str, int]) -> tuple[Any, Any]:
     """The state after a number of steps, and the memory."""
     source = _source(sizes)
     memory = translator.encode(source)
@@ -251,9 +252,9 @@ def _records(translator: Translator, sizes: Mapping[str, int]) -> tuple[Any, Any
     return state, memory
 
 
-def _source(sizes: Mapping[str, int]) -> Sentences:
+def _source(sizes: Mapping[str, int]) -> Tokens:
     lengths = torch.arange(sizes["sentences"]) % sizes["positions"] + 1
-    return Sentences(torch.full((sizes["sentences"], sizes["positions"]), EOS), lengths.flip(0))
+    return Tokens(torch.full((sizes["sentences"], sizes["positions"]), EOS), lengths.flip(0))
 
 
 def _leaves(record: Any, name: str) -> Iterator[tuple[str, Any]]:

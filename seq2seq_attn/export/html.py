@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import Exported
 from seq2seq_attn.export.graphs import graphs_of
 from seq2seq_attn.export.onnx import need_packages, program_of
+from seq2seq_attn.files.writing import explained, write_bytes
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.files import explained, write_bytes
 
 FILE = "live.html"
 TOKENIZERS = ("word", "character")  # those of serve/frontend/src/offline/codec.ts

@@ -17,7 +17,7 @@ from seq2seq_attn.attention import Attention, Context
 from seq2seq_attn.attention.contexts.counterfactual import CounterfactualSource, RecomputedContext, uniform
 from seq2seq_attn.attention.shapes import Contexts, Weights
 from seq2seq_attn.models.replace import replace_modules
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.seq2seq import Seq2Seq
 
 # The further inputs of a step, for B sentences, R heads of all layers together, and L layers.
 INPUTS = {
@@ -32,7 +32,7 @@ OUTPUTS = dict.fromkeys(("read", "scores", "contributions"), ("float32", ("sente
 class IntervenedModel:
     """A model with inputs for interventions; `translator` is the model that takes them from `given`."""
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(self, translator: Seq2Seq) -> None:
         self.given: Sequence[Tensor] = ()  # of the current step, in the order of INPUTS
         self.read: list[Sequence[Tensor]] = []  # by the layers of the current step, in the order of OUTPUTS
         self.scores: Tensor | None = None  # the last that a scorer computed

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2seq_attn.corpora.source import token_mask
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.recurrent.cells import RecurrentCell, ScanCell
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ScanLayer
 from seq2seq_attn.models.replace import replace_modules
-from seq2seq_attn.models.translator import token_mask
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Tied
+from seq2seq_attn.models.seq2seq import DropoutConfig, ModelConfig, Tied
 
-PADDING = 1  # id of `<pad>` (text/vocabulary.py)
+PADDING = 1  # id of `<pad>` (corpora/vocabulary.py)
 
 
 class Embedding(nn.Module):

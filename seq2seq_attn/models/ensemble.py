@@ -1,6 +1,6 @@
 """An ensemble: translators of one target vocabulary whose predictions are averaged at every step.
 
-Itself a `Translator`, so every search and forced decoding work with it as with a single model.
+Itself a `Seq2Seq`, so every search and forced decoding work with it as with a single model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.models.translator import Decoded, Rows, Sentences, Step, Translator
+from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.models.seq2seq import Decoded, Rows, Seq2Seq, Step
 
 
 class _PerMember(NamedTuple):
@@ -24,20 +25,20 @@ class _PerMember(NamedTuple):
         return _PerMember(tuple(part.select(rows) for part in self.parts))
 
 
-class Ensemble(Translator):
+class Ensemble(Seq2Seq):
     """p(y_i | y_1 .. y_{i-1}, X) = 1/M sum_m p_m(y_i | y_1 .. y_{i-1}, X) of M translators with the same token ids.
 
     The logits are the logarithm of this arithmetic mean. Attention weights are the mean of the members' weights, and 0
     wherever a member has none.
     """
 
-    def __init__(self, members: Iterable[Translator]) -> None:
+    def __init__(self, members: Iterable[Seq2Seq]) -> None:
         super().__init__()
         every = list(members)
         self.members = nn.ModuleList(every)
         self.start_token = every[0].start_token
 
-    def encode(self, source: Sentences) -> _PerMember:
+    def encode(self, source: Tokens) -> _PerMember:
         return _PerMember(self._each(lambda member: member.encode(source)))
 
     def start(self, memory: _PerMember) -> _PerMember:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.form import is_reference
-from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
 BLOCK = 64  # tokens; a multiple of the widest vector registers
 

@@ -14,7 +14,7 @@ from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_refere
 from seq2seq_attn.ops.inference import InferenceAttention, InferenceLinear
 from seq2seq_attn.ops.layer_norm import LayerNorm
 from seq2seq_attn.ops.linear import Linear
-from seq2seq_attn.ops.loss import FusedRecurrentTranslator, FusedTransformerTranslator
+from seq2seq_attn.ops.loss import FusedRecurrentSeq2Seq, FusedTransformerSeq2Seq
 from seq2seq_attn.ops.multi_head import FusedMultiHead
 from seq2seq_attn.ops.recurrent import (
     FusedGRUCell,
@@ -38,7 +38,7 @@ FORMS: tuple[type[Form], ...] = (
     *(GRUSequenceCell, FusedGRUCell, FusedMinGRUCell, FusedSRUCell, FusedStackedCell),
     *(FusedScanLayer, FusedRecurrentEncoder, FusedResidual),
     *(FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder),
-    *(FusedRecurrentTranslator, FusedTransformerTranslator),
+    *(FusedRecurrentSeq2Seq, FusedTransformerSeq2Seq),
 )
 CONSTANT_FORMS: tuple[type[Form], ...] = (InferenceLinear, InferenceAttention, InferenceEncoder, InferenceDecoder)
 

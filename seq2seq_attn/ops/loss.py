@@ -13,9 +13,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from seq2seq_attn.models.recurrent.translator import RecurrentTranslator
-from seq2seq_attn.models.transformer.translator import TransformerTranslator
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.recurrent.translator import RecurrentSeq2Seq
+from seq2seq_attn.models.seq2seq import Seq2Seq
+from seq2seq_attn.models.transformer.translator import TransformerSeq2Seq
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import first_derivative_only
 from seq2seq_attn.ops.form import Form
@@ -26,7 +26,7 @@ CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` on a CPU without kernel
 BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
 
-class _FusedTranslator(Form, Translator):
+class _FusedSeq2Seq(Form, Seq2Seq):
     """A model whose losses are computed from features, and whose vocabulary projection computes only what is asked."""
 
     def loss(self, features: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -41,23 +41,23 @@ class _FusedTranslator(Form, Translator):
             return super().r_drop_loss(features, targets, alpha, label_smoothing)
         return paired_loss(features, self.output.weight, self.output.bias, targets, alpha, label_smoothing)
 
-    def with_outputs(self, tokens: Tensor) -> Translator:
+    def with_outputs(self, tokens: Tensor) -> Seq2Seq:
         other = super().with_outputs(tokens)
         if isinstance(self.output, Form):
             other._modules["output"] = cast(Any, self.output).select(tokens)
         return other
 
 
-class FusedRecurrentTranslator(_FusedTranslator, RecurrentTranslator):
-    """`RecurrentTranslator` with fused losses."""
+class FusedRecurrentSeq2Seq(_FusedSeq2Seq, RecurrentSeq2Seq):
+    """`RecurrentSeq2Seq` with fused losses."""
 
-    stands_for = RecurrentTranslator
+    stands_for = RecurrentSeq2Seq
 
 
-class FusedTransformerTranslator(_FusedTranslator, TransformerTranslator):
-    """`TransformerTranslator` with fused losses."""
+class FusedTransformerSeq2Seq(_FusedSeq2Seq, TransformerSeq2Seq):
+    """`TransformerSeq2Seq` with fused losses."""
 
-    stands_for = TransformerTranslator
+    stands_for = TransformerSeq2Seq
 
 
 def paired_loss(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seq2seq_attn.corpora.embedded import glosses
 from seq2seq_attn.evaluation.attention_weights import merge_pieces
 from seq2seq_attn.results.observations import (
     AttentionMap,
@@ -27,7 +28,6 @@ from seq2seq_attn.results.observations import (
     LinkPairs,
     Segmentation,
 )
-from seq2seq_attn.text.embedded import glosses
 
 REFERENCE = "the reference"
 Row = Sequence[float]

@@ -9,6 +9,7 @@ from typing import TypeVar
 from matplotlib.figure import Figure
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.writing import write_bytes
 from seq2seq_attn.report.export import as_csv, as_latex, breakdowns_as_csv
 from seq2seq_attn.report.figures import by_length_figure, learning_curve_figure, render
 from seq2seq_attn.report.heat_maps import attention_figure
@@ -32,7 +33,6 @@ from seq2seq_attn.results.observations import (
 )
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import RESULTS, Results
-from seq2seq_attn.text.files import write_bytes
 
 MOST_FIGURES = 6  # the most arms per sentence that get attention figures; with more, only the page shows them
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, Field, NonNegativeInt, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
+from seq2seq_attn.files.json_files import OPEN, STRICT, Many, NonEmpty, load_record, save_record
 from seq2seq_attn.results.metrics import tested_metrics
 from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import MissingRun, Tuned
-from seq2seq_attn.text.json_files import OPEN, STRICT, Many, NonEmpty, load_record, save_record
 
 EVIDENCE = "evidence.json.gz"
 

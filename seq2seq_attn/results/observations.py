@@ -28,7 +28,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.text.json_files import STRICT, NonEmpty, Words, load_record, save_record
+from seq2seq_attn.files.json_files import STRICT, NonEmpty, Words, load_record, save_record
 
 Weight = Annotated[
     float, Field(ge=0)

@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.text.json_files import STRICT, Many, NonEmpty, load_record, save_record
+from seq2seq_attn.files.json_files import STRICT, Many, NonEmpty, load_record, save_record
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Labels = Annotated[tuple[str, ...], Field(min_length=1)]

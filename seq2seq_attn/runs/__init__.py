@@ -71,7 +71,7 @@ def find_run(given: Path) -> Path:
 
 def require_run(folder: Path) -> None:
     """UserError if the folder is not a run. Defined here so that the check does not import torch."""
-    from seq2seq_attn.text.checksums import SUMS, has_sums
+    from seq2seq_attn.files.checksums import SUMS, has_sums
 
     missing = CONFIG if not (folder / CONFIG).exists() else None if has_sums(folder) else f"{SUMS} of this program"
     if missing is not None:

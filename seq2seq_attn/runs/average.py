@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from seq2seq_attn.corpora.codec import codec_files, load_codecs
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.runs import CONFIG
 from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import (
@@ -23,8 +25,6 @@ from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content
 from seq2seq_attn.runs.train import validation_score
 from seq2seq_attn.saved import mean_of_weights
-from seq2seq_attn.text.checksums import checked, write_recorded
-from seq2seq_attn.text.codec import codec_files, load_codecs
 from seq2seq_attn.training.checkpoints import kept_epochs
 
 

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from seq2seq_attn import contents, reading, text
+from seq2seq_attn import corpora, files
 from seq2seq_attn.config import Config, PairFiles, SamplingConfig, TestFiles
+from seq2seq_attn.corpora.codec import Codec, load_codecs, save_codecs, train_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus, read_parallel, read_tsv
+from seq2seq_attn.corpora.encoded import EncodedSentences
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
-from seq2seq_attn.reading import digest, read_lines
+from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
+from seq2seq_attn.files.lock import LOCK, file_locked
+from seq2seq_attn.files.reading import digest, read_lines
+from seq2seq_attn.files.writing import PART, remove_abandoned
 from seq2seq_attn.runs import Say
-from seq2seq_attn.text.checksums import SUMS, damaged, has_sums, record
-from seq2seq_attn.text.codec import Codec, load_codecs, save_codecs, train_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus, read_parallel, read_tsv
-from seq2seq_attn.text.encoded import EncodedSentences
-from seq2seq_attn.text.files import PART, remove_abandoned
-from seq2seq_attn.text.lock import LOCK, file_locked
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
@@ -289,7 +289,6 @@ def _codec_key(codec: Codec) -> str:
 
 @functools.cache
 def _code_version() -> str:
-    """The version of the code that turns text into ids: the package `text` and what it calls."""
-    own = [*sorted(Path(text.__file__).parent.glob("*.py")), Path(reading.__file__), Path(contents.__file__)]
-    code = [digest(path) for path in own]
+    """The version of the code that turns text into ids: `corpora`, and the files that it reads."""
+    code = [digest(path) for room in (corpora, files) for path in sorted(Path(str(room.__file__)).parent.glob("*.py"))]
     return f"{sys.version} {version('sentencepiece')} {version('sacremoses')} {code}"

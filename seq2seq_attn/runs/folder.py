@@ -1,6 +1,6 @@
 """The folder of a run: its files, its metrics, and which of its files may be removed.
 
-A folder is a run if it contains the manifest that `train` writes first (`text/checksums.py`). Only files that the run
+A folder is a run if it contains the manifest that `train` writes first (`files/checksums.py`). Only files that the run
 wrote are ever removed from it: those in its manifest and its logs. Any other file is reported by name, and nothing
 changes. Reading a file of a run checks it.
 """
@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.embedded import TOM_AND_JERRY
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.plain import bounded, to_json
-from seq2seq_attn.reading import digest
+from seq2seq_attn.files.checksums import SUMS, checked, damaged, has_sums, read_sums, record, write_recorded
+from seq2seq_attn.files.json_files import load_values
+from seq2seq_attn.files.lock import LOCK, locked
+from seq2seq_attn.files.plain import bounded, to_json
+from seq2seq_attn.files.reading import digest
+from seq2seq_attn.files.writing import PART, explained, remove_abandoned
 from seq2seq_attn.results.metrics import RUN_METRICS
 from seq2seq_attn.runs import CONFIG, is_shipped, require_run
 from seq2seq_attn.runs.corpora import files_in
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
-from seq2seq_attn.text.checksums import SUMS, checked, damaged, has_sums, read_sums, record, write_recorded
-from seq2seq_attn.text.embedded import TOM_AND_JERRY
-from seq2seq_attn.text.files import PART, explained, remove_abandoned
-from seq2seq_attn.text.json_files import load_values
-from seq2seq_attn.text.lock import LOCK, locked
 from seq2seq_attn.training import LAST, PREVIOUS
 
 IfExists = Literal["refuse", "resume", "overwrite"]

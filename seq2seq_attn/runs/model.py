@@ -18,10 +18,17 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.codec import Codec, load_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.lexicon import Lexicon, learn_lexicon
+from seq2seq_attn.corpora.unknown_words import UnknownCount
+from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import checked, write_recorded
+from seq2seq_attn.files.lock import BusyError, locked
 from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.ensemble import Ensemble
-from seq2seq_attn.models.translator import HeadWeights, ModelConfig, Translator, weights_from_a_file
+from seq2seq_attn.models.seq2seq import HeadWeights, ModelConfig, Seq2Seq, weights_from_a_file
 from seq2seq_attn.ops import fuse, is_reference
 from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.options import SearchOptions
@@ -40,13 +47,6 @@ from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, never
 from seq2seq_attn.search.shortlist import Shortlist
-from seq2seq_attn.text.checksums import checked, write_recorded
-from seq2seq_attn.text.codec import Codec, load_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.lexicon import Lexicon, learn_lexicon
-from seq2seq_attn.text.lock import BusyError, locked
-from seq2seq_attn.text.unknown_words import UnknownCount
-from seq2seq_attn.text.vocabulary import EOS, SPECIALS, UNK
 
 
 class UnknownOfPairs(NamedTuple):
@@ -67,7 +67,7 @@ class UnknownOfPairs(NamedTuple):
 _Found = TypeVar("_Found")
 
 
-def build_translator(config: Config, source: Codec, target: Codec) -> Translator:
+def build_translator(config: Config, source: Codec, target: Codec) -> Seq2Seq:
     """An untrained model, initialized from the random state of the process."""
     return config.model.build(len(source.vocabulary), len(target.vocabulary), source is target)
 
@@ -126,7 +126,7 @@ def require_memory(config: Config, source: Codec, target: Codec, copies: int = 1
     return {name: tuple(values.shape) for name, values in translator.state_dict().items()}
 
 
-def count_parameters(translator: Translator) -> int:
+def count_parameters(translator: Seq2Seq) -> int:
     """The number of trainable parameters. A tied matrix counts once, frozen parameters do not count."""
     return sum(parameter.numel() for parameter in translator.parameters() if parameter.requires_grad)
 
@@ -151,12 +151,12 @@ class TrainedModel:
     config: Config
     source: Codec
     target: Codec
-    translator: Translator
+    translator: Seq2Seq
     lexicon: Lexicon | None = None  # needed for shortlists; see `with_lexicon`
     is_prepared: bool = False  # for inference
     others: tuple[ModelConfig, ...] = ()  # of an ensemble: the configurations of its other models
     at_step: AtStep = never  # called before every step of decoding, and after every batch that has none
-    forms: dict[Any, Translator] = field(default_factory=dict, repr=False, compare=False)  # `translator`, fused
+    forms: dict[Any, Seq2Seq] = field(default_factory=dict, repr=False, compare=False)  # `translator`, fused
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
@@ -204,7 +204,7 @@ class TrainedModel:
         return next(self.translator.parameters()).device
 
     @property
-    def fused(self) -> Translator:
+    def fused(self) -> Seq2Seq:
         """The translator with fused forms of its parts; it shares all parameters."""
         return self.translator if self.is_prepared else self._form("trained", lambda: fuse(self.translator))
 
@@ -214,13 +214,13 @@ class TrainedModel:
             return self
         options = options or self.config.search
 
-        def prepared() -> Translator:
+        def prepared() -> Seq2Seq:
             with autocast(options, self.device.type):
                 return fuse(quantized_for(options, self.translator), constant=True)
 
         return replace(self, translator=self._form(options.precision, prepared), is_prepared=True)
 
-    def _form(self, precision: str, make: Callable[[], Translator]) -> Translator:
+    def _form(self, precision: str, make: Callable[[], Seq2Seq]) -> Seq2Seq:
         key = precision, self.device, is_reference()
         if key not in self.forms:
             self.forms[key] = make()

@@ -16,8 +16,8 @@ from typing import Any
 from seq2seq_attn.attention import Normalizer, Scorer, Window, scorer_class
 from seq2seq_attn.attention.user_code import file_sources, load_file, place_and_class
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import checked, read_sums
 from seq2seq_attn.strict import Strict, Tagged
-from seq2seq_attn.text.checksums import checked, read_sums
 
 FOLDER = "plugins"
 

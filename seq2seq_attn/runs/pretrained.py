@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.vectors import Coverage, HasVectors, WordVectors, pretrained_embedding, read_vectors
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.runs import Say
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.vectors import Coverage, HasVectors, WordVectors, pretrained_embedding, read_vectors
 
 
 class Pretrained(NamedTuple):
@@ -24,7 +24,7 @@ class Pretrained(NamedTuple):
 
 
 def start_from_vectors(
-    translator: Translator,
+    translator: Seq2Seq,
     config: Config,
     source: Codec,
     target: Codec,

@@ -21,12 +21,12 @@ from pydantic import BaseModel, Field, TypeAdapter
 import seq2seq_attn
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
+from seq2seq_attn.files.checksums import checked
+from seq2seq_attn.files.json_files import OPEN, load_values
+from seq2seq_attn.files.reading import digest
 from seq2seq_attn.ops.host import on_cuda
-from seq2seq_attn.reading import digest
 from seq2seq_attn.runs.plugin import run_values
 from seq2seq_attn.strict import dump
-from seq2seq_attn.text.checksums import checked
-from seq2seq_attn.text.json_files import OPEN, load_values
 
 PROVENANCE = "provenance.json"
 

@@ -16,13 +16,16 @@ from numpy.typing import NDArray
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.corpora.codec import Codec, codec_files, load_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
     require_comet,
     require_tokenizer,
     tokenizer_remark,
 )
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.files.checksums import write_recorded
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.options import SearchOptions
@@ -58,9 +61,6 @@ from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, session
 from seq2seq_attn.saved import weights_content
-from seq2seq_attn.text.checksums import write_recorded
-from seq2seq_attn.text.codec import Codec, codec_files, load_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
 from seq2seq_attn.training.checkpoints import trained_epochs
 from seq2seq_attn.training.divergence import DivergenceError
@@ -216,7 +216,7 @@ def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
     return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
 
 
-def _checksum(translator: Translator) -> str:
+def _checksum(translator: Seq2Seq) -> str:
     """SHA-256 of all weights: whether runs of different arms began with the same ones."""
     checksum = hashlib.sha256()
     for name, weights in translator.state_dict().items():
@@ -297,7 +297,7 @@ def validation_score(model: TrainedModel, pairs: ParallelCorpus) -> Validation:
     if counting is None:
         raise UserError(f"evaluation.metrics: the validation set cannot be scored by {metric.label}; put another first")
 
-    def score(_: Translator) -> float:
+    def score(_: Seq2Seq) -> float:
         # A new model, because its forms hold the weights of the epoch.
         return counting.score_corpus(replace(model, forms={}).translate(pairs.source, greedy))
 

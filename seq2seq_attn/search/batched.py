@@ -9,8 +9,10 @@ from typing import TypeVar
 
 import torch
 
+from seq2seq_attn.corpora.encoded import Ids
+from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.models.replace import Model
-from seq2seq_attn.models.translator import HeadWeights, Sentences, Translator, pad
+from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
 from seq2seq_attn.ops.host import parallel_map
 from seq2seq_attn.ops.int8 import quantized
 from seq2seq_attn.options import SearchOptions
@@ -20,7 +22,6 @@ from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, Interruptible, never
 from seq2seq_attn.search.sampling import sample
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
-from seq2seq_attn.text.encoded import Ids
 
 _Corpus = Sequence[Ids]  # every sentence ends in `</s>`
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
@@ -31,7 +32,7 @@ BATCH_SIZE, BATCH_TOKENS = 64, 4096  # of forced decoding: sentences, and tokens
 
 
 def search(
-    translator: Translator,
+    translator: Seq2Seq,
     sources: _Corpus,
     options: SearchOptions,
     *,
@@ -51,7 +52,7 @@ def search(
     method = sample if options.draws else greedy_search if options.beam_size == 1 else beam_search
     translator = quantized_for(options, translator)
 
-    def decode(source: Sentences) -> list[list[Hypothesis]]:
+    def decode(source: Tokens) -> list[list[Hypothesis]]:
         with autocast(options, source.tokens.device.type):
             if shortlist is None:
                 return method(Interruptible(translator, at_step), source, options, with_weights)
@@ -75,7 +76,7 @@ def quantized_for(options: SearchOptions, model: Model) -> Model:
 
 
 def force_corpus(
-    translator: Translator,
+    translator: Seq2Seq,
     sources: _Corpus,
     targets: _Corpus,
     *,
@@ -89,7 +90,7 @@ def force_corpus(
 
 
 def force_heads_of_corpus(
-    translator: Translator,
+    translator: Seq2Seq,
     sources: _Corpus,
     targets: _Corpus,
     *,
@@ -101,7 +102,7 @@ def force_heads_of_corpus(
 
 
 def _in_batches(
-    translator: Translator,
+    translator: Seq2Seq,
     work: Callable[..., list[_Found]],
     corpora: Sequence[_Corpus],
     batch_size: int,
@@ -137,7 +138,7 @@ def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iter
 
 
 @contextmanager
-def _evaluating(translator: Translator) -> Iterator[torch.device]:
+def _evaluating(translator: Seq2Seq) -> Iterator[torch.device]:
     """Set evaluation mode, yield the model's device, and restore the mode of every module."""
     training = [module for module in translator.modules() if module.training]
     if training:  # setting the mode of every module takes a noticeable share of one short sentence

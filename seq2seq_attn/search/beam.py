@@ -9,11 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.vocabulary import EOS
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.hypotheses import Choice, End, Hypothesis, active_rows, first_ends, to_lists, trace
-from seq2seq_attn.text.vocabulary import EOS
 
 
 class _Beam(NamedTuple):
@@ -41,7 +42,7 @@ class _Extended(NamedTuple):
 
 @torch.inference_mode()
 def beam_search(
-    translator: Translator, source: Sentences, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq, source: Tokens, options: SearchOptions, with_weights: bool = False
 ) -> list[list[Hypothesis]]:
     """The n best hypotheses of each of the B sentences, best first; fewer where fewer have finished.
 
@@ -159,7 +160,7 @@ def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, cl
 
 @torch.inference_mode()
 def greedy_search(
-    translator: Translator, source: Sentences, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq, source: Tokens, options: SearchOptions, with_weights: bool = False
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each of the B sentences.
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seq2seq_attn.models.translator import HeadWeights, Sentences, Translator
+from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
 
 
 class Forced(NamedTuple):
@@ -20,7 +21,7 @@ class Forced(NamedTuple):
 
 
 @torch.inference_mode()
-def force(translator: Translator, source: Sentences, target: Sentences) -> list[Forced]:
+def force(translator: Seq2Seq, source: Tokens, target: Tokens) -> list[Forced]:
     """Decode each target given its source, by teacher forcing; padding is not projected onto the vocabulary."""
     decoded = translator.decode(translator.decoder_inputs(target), translator.encode(source))
     is_token = target.is_token
@@ -42,7 +43,7 @@ def force(translator: Translator, source: Sentences, target: Sentences) -> list[
 
 
 @torch.inference_mode()
-def force_heads(translator: Translator, source: Sentences, target: Sentences) -> list[HeadWeights]:
+def force_heads(translator: Seq2Seq, source: Tokens, target: Tokens) -> list[HeadWeights]:
     """The weights of every layer and head while each target is predicted: `HeadWeights.of_pair`, float32 on the CPU."""
     found = translator.head_weights(source, target)
     weights = HeadWeights(*(tuple(layer.float().cpu() for layer in layers) for layers in found))

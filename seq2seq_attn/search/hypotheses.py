@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.text.vocabulary import EOS
 
 # Selecting rows of the memory moves about as much data as one step reads of it. It pays once the rows dropped, summed
 # over the following steps, amount to a whole batch: with an eighth of the batch, after eight steps.

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
+from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
 
 AtStep = Callable[[], object]  # called before every step of decoding; what it raises ends the work
 
@@ -16,16 +17,16 @@ def never() -> None:
     """Never ends the work."""
 
 
-class Interruptible(Translator):
+class Interruptible(Seq2Seq):
     """The same translator, which calls `at_step` before it encodes and before every step of a search."""
 
-    def __init__(self, translator: Translator, at_step: AtStep) -> None:
+    def __init__(self, translator: Seq2Seq, at_step: AtStep) -> None:
         super().__init__()
         self.inner = translator
         self.at_step = at_step
         self.start_token = translator.start_token
 
-    def encode(self, source: Sentences) -> Any:
+    def encode(self, source: Tokens) -> Any:
         self.at_step()
         return self.inner.encode(source)
 

@@ -6,15 +6,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq_attn.models.translator import Sentences, Translator
+from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.hypotheses import Choice, Hypothesis, active_rows, first_ends, trace
-from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
 
 @torch.inference_mode()
 def sample(
-    translator: Translator, source: Sentences, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq, source: Tokens, options: SearchOptions, with_weights: bool = False
 ) -> list[list[Hypothesis]]:
     """`n_best` independent translations Y ~ p(Y | X) of each of the B sentences, in the order in which they were drawn.
 
@@ -91,7 +92,7 @@ def _nucleus(probabilities: Tensor, mass: float) -> Tensor:
     return torch.zeros_like(probabilities).scatter(1, tokens, ordered.masked_fill(before >= mass, 0.0))
 
 
-def _uniform_numbers(source: Sentences, limits: list[int], count: int, seed: int) -> Tensor:
+def _uniform_numbers(source: Tokens, limits: list[int], count: int, seed: int) -> Tensor:
     """(B, T, n) in [0, 1): the numbers that choose token t of n translations of each sentence."""
     numbers = np.zeros((len(limits), max(limits), count))
     for row, (tokens, length, limit) in enumerate(

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.models.translator import Decoded, Sentences, Step, Translator
-from seq2seq_attn.text.vocabulary import SPECIALS
+from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.vocabulary import SPECIALS
+from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
 
 
 class Shortlist(NamedTuple):
@@ -22,7 +23,7 @@ class Shortlist(NamedTuple):
     translations: Tensor  # (source vocabulary, n) int64
     always: Tensor  # (m,) int64
 
-    def tokens(self, source: Sentences) -> Tensor:
+    def tokens(self, source: Tokens) -> Tensor:
         """The shortlist (M,) int64 for these sources, in ascending order, so the special tokens keep their ids."""
         translations = self.translations[source.tokens[source.is_token].cpu()]
         candidates = torch.cat((torch.arange(len(SPECIALS)), self.always, translations.flatten()))
@@ -30,16 +31,16 @@ class Shortlist(NamedTuple):
         return listed.to(source.tokens.device)
 
 
-class Shortlisted(Translator):
+class Shortlisted(Seq2Seq):
     """A translator restricted to the target tokens of a shortlist: its token i is `tokens[i]` of the original."""
 
-    def __init__(self, translator: Translator, tokens: Tensor) -> None:
+    def __init__(self, translator: Seq2Seq, tokens: Tensor) -> None:
         super().__init__()
         self.inner = translator.with_outputs(tokens)
         self.tokens = tokens
         self.start_token = translator.start_token
 
-    def encode(self, source: Sentences) -> Any:
+    def encode(self, source: Tokens) -> Any:
         return self.inner.encode(source)
 
     def start(self, memory: Any) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import Field, PositiveInt, model_validator
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.reading import iterate_lines
+from seq2seq_attn.files.reading import iterate_lines
 from seq2seq_attn.strict import Strict
 
 LOCAL = ("127.0.0.1", "localhost", "::1")

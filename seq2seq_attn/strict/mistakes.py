@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from seq2seq_attn.errors import shown
-from seq2seq_attn.plain import MAX_CHARACTERS, compose_yaml
-from seq2seq_attn.reading import read_text
+from seq2seq_attn.files.plain import MAX_CHARACTERS, compose_yaml
+from seq2seq_attn.files.reading import read_text
 from seq2seq_attn.strict.records import Strict
 
 # What is expected instead, by pydantic's type of error; the fields in braces are in the error's context.

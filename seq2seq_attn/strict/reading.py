@@ -10,8 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.plain import MAX_CHARACTERS, MAX_DEPTH, NotPlainError, YamlSyntaxError, parse_yaml
-from seq2seq_attn.reading import read_text
+from seq2seq_attn.files.plain import MAX_CHARACTERS, MAX_DEPTH, NotPlainError, YamlSyntaxError, parse_yaml
+from seq2seq_attn.files.reading import read_text
 from seq2seq_attn.strict.mistakes import explain, place_of
 from seq2seq_attn.strict.records import Strict
 

@@ -10,23 +10,23 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from seq2seq_attn.models.translator import Sentences, padded_batch
-from seq2seq_attn.text.encoded import EncodedSentences, length_buckets
+from seq2seq_attn.corpora.encoded import EncodedSentences, length_buckets
+from seq2seq_attn.corpora.source import Tokens, padded_batch
 from seq2seq_attn.training.guided_alignment import CorpusLinks, TokenLinks
 
 
 class Batch(NamedTuple):
     """Sentence pairs of similar length."""
 
-    source: Sentences
-    target: Sentences
+    source: Tokens
+    target: Tokens
     links: TokenLinks | None = None  # for guided alignment
     rows: NDArray[np.int64] | None = None  # the indices of the pairs in their corpus, if they have any
 
     def to(self, device: torch.device) -> Batch:
         """The batch with its tokens on the device; lengths stay on the CPU, where packing needs them."""
 
-        def moved(side: Sentences) -> Sentences:
+        def moved(side: Tokens) -> Tokens:
             return side._replace(tokens=side.tokens.to(device, non_blocking=True))
 
         links = None if self.links is None else self.links.to(device)
@@ -37,9 +37,9 @@ class Batch(NamedTuple):
         middle = len(self.source.lengths) // 2
 
         def part(start: int, end: int) -> Batch:
-            def side(whole: Sentences) -> Sentences:
+            def side(whole: Tokens) -> Tokens:
                 lengths = whole.lengths[start:end]
-                return Sentences(whole.tokens[start:end, : int(lengths.max())], lengths)
+                return Tokens(whole.tokens[start:end, : int(lengths.max())], lengths)
 
             links = None if self.links is None else self.links.of_pairs(start, end)
             rows = None if self.rows is None else self.rows[start:end]
@@ -50,8 +50,8 @@ class Batch(NamedTuple):
     def twice(self) -> Batch:
         """The batch with a copy of all its pairs after them."""
 
-        def doubled(side: Sentences) -> Sentences:
-            return Sentences(*(torch.cat((part, part)) for part in side))
+        def doubled(side: Tokens) -> Tokens:
+            return Tokens(*(torch.cat((part, part)) for part in side))
 
         links = None if self.links is None else self.links.twice(len(self.source.lengths))
         return Batch(doubled(self.source), doubled(self.target), links)

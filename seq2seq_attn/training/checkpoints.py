@@ -23,10 +23,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.reading import sha256
+from seq2seq_attn.files.checksums import checked, read_sums, recording, write_recorded
+from seq2seq_attn.files.reading import sha256
+from seq2seq_attn.files.writing import explained, rename, replacing
 from seq2seq_attn.saved import weights_content
-from seq2seq_attn.text.checksums import checked, read_sums, recording, write_recorded
-from seq2seq_attn.text.files import explained, rename, replacing
 from seq2seq_attn.training import LAST, PREVIOUS
 from seq2seq_attn.training.randomness import RandomStates
 

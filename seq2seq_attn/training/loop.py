@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.evaluation.metrics import LOSS, Metric
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is_synchronous
 from seq2seq_attn.saved import unique_tensors
@@ -39,7 +39,7 @@ class Validation(NamedTuple):
     """How a model is scored on the validation set, beside its loss."""
 
     metric: Metric
-    score: Callable[[Translator], float]
+    score: Callable[[Seq2Seq], float]
 
 
 # Within an epoch, checkpoints are written at least this long after each other, and take at most this share of the time.
@@ -62,7 +62,7 @@ class Fitted(NamedTuple):
 
 
 def fit(
-    model: Translator,
+    model: Seq2Seq,
     config: TrainingConfig,
     training: DataLoader[Batch],
     validation: DataLoader[Batch],
@@ -112,7 +112,7 @@ class Loop:
 
     def __init__(
         self,
-        model: Translator,
+        model: Seq2Seq,
         config: TrainingConfig,
         training: DataLoader[Batch],
         validation: DataLoader[Batch],

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import Translator
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.guided_alignment import alignment_loss
@@ -22,13 +22,13 @@ class Loss(NamedTuple):
     tokens: int  # their number, padding excluded
 
 
-def token_loss(model: Translator, batch: Batch) -> Loss:
+def token_loss(model: Seq2Seq, batch: Batch) -> Loss:
     """-log p(target)."""
     features, targets, _ = _decode(model, batch)
     return Loss(*model.loss(features, targets), len(targets))
 
 
-def training_loss(model: Translator, batch: Batch, config: TrainingConfig) -> Loss:
+def training_loss(model: Seq2Seq, batch: Batch, config: TrainingConfig) -> Loss:
     """Cross-entropy with label smoothing, R-Drop and guided alignment, as the configuration says.
 
     Equations are in models/losses.py and `guided_alignment.py`.
@@ -48,7 +48,7 @@ def training_loss(model: Translator, batch: Batch, config: TrainingConfig) -> Lo
     return Loss(total, negative, len(targets))
 
 
-def _decode(model: Translator, batch: Batch, with_weights: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
+def _decode(model: Seq2Seq, batch: Batch, with_weights: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
     """Features (M, R) that predict the M target tokens, sentence by sentence without padding, and the tokens (M,).
 
     The third result are the attention weights (B, T, S), if they are asked for.
@@ -63,7 +63,7 @@ def _decode(model: Translator, batch: Batch, with_weights: bool = False) -> tupl
 
 
 @torch.no_grad()
-def refuse_r_drop_without_dropout(model: Translator, batch: Batch, r_drop: float) -> None:
+def refuse_r_drop_without_dropout(model: Seq2Seq, batch: Batch, r_drop: float) -> None:
     """UserError if two passes over the batch give the same features: R-Drop would compare equal predictions."""
     if torch.equal(_decode(model, batch)[0], _decode(model, batch)[0]):
         raise UserError(

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from seq2seq_attn.text.checksums import write_recorded
+from seq2seq_attn.files.checksums import write_recorded
 from seq2seq_attn.training import CURVES
 from seq2seq_attn.training.checkpoints import TrainingState
 

@@ -10,14 +10,14 @@ import torch
 from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config
-from seq2seq_attn.models.translator import pad
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.observations import Example, load_examples, save_examples
 from seq2seq_attn.runs.corpora import learn_codecs, read_pairs
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.strict import override, parse
-from seq2seq_attn.text.corpus import ParallelCorpus
 
 PAIR = "a d e b", "b e d a"
 

@@ -20,16 +20,16 @@ from seq2seq_attn.analysis.faithfulness import (
 from seq2seq_attn.analysis.interventions import intervene
 from seq2seq_attn.attention import MeanContext
 from seq2seq_attn.attention.contexts import counterfactual as changes
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.tokenizers import Word
+from seq2seq_attn.corpora.vocabulary import EOS, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search import force
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.tokenizers import Word
-from seq2seq_attn.text.vocabulary import EOS, Vocabulary
 
 PAIRS = [
     ([7, 5, 9, 4, EOS], [6, 4, 8, EOS]),

@@ -10,8 +10,8 @@ import torch
 import seq2seq_attn as s2s
 from seq2seq_attn.analysis import neighbors
 from seq2seq_attn.analysis.neighbors import StateIndex, source_vectors, step_vectors
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs.model import TrainedModel
 

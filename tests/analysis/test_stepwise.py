@@ -19,14 +19,14 @@ from seq2seq_attn.attention import Normalizer
 from seq2seq_attn.attention.contexts.counterfactual import uniform
 from seq2seq_attn.attention.normalizer import _normalizers
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.tokenizers import Word
+from seq2seq_attn.corpora.vocabulary import EOS, Vocabulary
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.strict import merge, parse
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.tokenizers import Word
-from seq2seq_attn.text.vocabulary import EOS, Vocabulary
 
 SOURCE, OTHER = "a b c d", "d a"
 SIZES = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 11}}

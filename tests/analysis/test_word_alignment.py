@@ -11,16 +11,16 @@ from seq2seq_attn.analysis.word_alignment import (
     weights_of_head,
     word_attention,
 )
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Word
+from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, count_links
+from seq2seq_attn.models.seq2seq import HeadWeights
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import HeadWeights
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.tokenizers import Character, Moses, SentencePiece, Word
-from seq2seq_attn.text.vocabulary import Vocabulary
 
 LINE, MORE = "Don't stop, Mr. Smith!", "stop it!"
 # The word of each token: with Moses do n't | stop , | Mr. | Smith !; with characters the blank goes to the next word.

@@ -6,7 +6,7 @@ import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli import main
-from seq2seq_attn.text.download import known_corpora
+from seq2seq_attn.corpora.download import known_corpora
 
 
 @pytest.fixture

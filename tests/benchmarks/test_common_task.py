@@ -8,8 +8,8 @@ import pytest
 from benchmarks.common_task import read_corpus, synthetic_corpus, timed_batches, training_batches
 from benchmarks.records import Effort, Job
 from benchmarks.workloads import timed_sentences
+from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.text.vocabulary import EOS, SPECIALS
 
 EFFORT = Effort(warm_up=2, batches=3)
 

@@ -17,8 +17,8 @@ from benchmarks.floor import (
 )
 from benchmarks.records import PARTS, WORKLOADS, Effort, Job
 from benchmarks.sitting import MEASURES, measure
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.loss import token_loss
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.corpus import find_pairs, languages_of
+from seq2seq_attn.corpora.download import CorpusFile, KnownCorpus, known_corpora
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.corpus import find_pairs, languages_of
-from seq2seq_attn.text.download import CorpusFile, KnownCorpus, known_corpora
 
 
 def test_the_list_names_every_corpus_and_the_command_that_gets_it(program):

@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 
 from seq2seq_attn.cli import main
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.corpus import read_tsv
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import read_gold
-from seq2seq_attn.reading import read_lines
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.results.evidence import Evidence
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import load, override, parse
-from seq2seq_attn.text.corpus import read_tsv
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "capacity" / "results"
 

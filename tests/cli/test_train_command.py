@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seq2seq_attn.text.lock import locked
+from seq2seq_attn.files.lock import locked
 
 
 def test_a_run_folder_is_whole_and_the_answer_says_how_it_went(program, toy, tmp_path):

@@ -7,8 +7,8 @@ import torch
 
 from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
 from seq2seq_attn.comparison.experiment import match_parameters, read_experiment
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.corpora import Cache, learn_codecs, read_pairs
 from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.training.batches import Batch

@@ -20,12 +20,17 @@ from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
 from seq2seq_attn.comparison.observe import kept_lines
 from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.codec import load_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, trivial_error_rates
 from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, lc_norm_tok, score_sentences
 from seq2seq_attn.evaluation.counts import exact_match_counting
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
+from seq2seq_attn.files.checksums import record
+from seq2seq_attn.files.lock import locked
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.table import breakdown_tables, markdown
@@ -37,11 +42,6 @@ from seq2seq_attn.runs.corpora import read_pairs, read_test
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import parse, read_yaml
-from seq2seq_attn.text.checksums import record
-from seq2seq_attn.text.codec import load_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.lock import locked
-from seq2seq_attn.text.vocabulary import EOS
 
 FEW_EPOCHS = "training.max_epochs=2"  # where scores do not matter
 

@@ -5,7 +5,7 @@ import pytest
 from seq2seq_attn.comparison import compare as demo_file
 from seq2seq_attn.comparison.compare import demo_grid
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.reading import read_lines
+from seq2seq_attn.files.reading import read_lines
 
 ARMS = ["distracted (C at every step)", "distracted (C as initial state only)", "mean of states", "additive attention"]
 

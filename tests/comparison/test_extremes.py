@@ -3,10 +3,10 @@
 from sacrebleu import sentence_chrf as sacrebleu_chrf
 
 from seq2seq_attn.comparison.observe import extremes
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.evaluation.corpus_scores import score_sentences
 from seq2seq_attn.evaluation.metrics import Expected
 from seq2seq_attn.results.observations import SHOWN, load_sentences, save_sentences
-from seq2seq_attn.text.corpus import ParallelCorpus
 
 REFERENCES = [f"the {word} sat on mat number {index}" for index, word in enumerate(["cat", "dog", "fox"] * 9)]
 PAIRS = ParallelCorpus([f"source {index}" for index in range(27)], REFERENCES, "test")

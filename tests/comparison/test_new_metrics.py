@@ -17,7 +17,7 @@ from seq2seq_attn.comparison.observe import read_curve
 from seq2seq_attn.evaluation.corpus_scores import Score
 from seq2seq_attn.evaluation.error_rates import word_error_counting
 from seq2seq_attn.evaluation.metrics import METRICS, Metric
-from seq2seq_attn.reading import read_lines
+from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.report.columns import columns
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.export import as_csv, as_latex

@@ -8,9 +8,10 @@ import torch
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import Sentences
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.gru import step_backward, step_forward
 from seq2seq_attn.ops.scorers import read_backward, read_forward
@@ -19,7 +20,6 @@ from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 from seq2seq_attn.strict import override, parse
-from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training import loop
 from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig
@@ -45,7 +45,7 @@ def sentences(lengths):
     tokens = torch.randint(4, WORDS, (len(lengths), max(lengths)), generator=DRAW)
     for row, length in enumerate(lengths):
         tokens[row, length - 1], tokens[row, length:] = 3, 0
-    return Sentences(tokens, torch.tensor(lengths))
+    return Tokens(tokens, torch.tensor(lengths))
 
 
 BATCH = Batch(sentences([9, 7, 4, 2]), sentences([6, 8, 3, 5]))

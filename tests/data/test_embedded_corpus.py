@@ -12,8 +12,8 @@ from generator import word_list
 from generator.grammar import Phrase
 from generator.tom_and_jerry import BANDS, pairs_of_length
 from make import RECIPES, SEED, main, make
-from seq2seq_attn.text.download import known_corpora
-from seq2seq_attn.text.embedded import EMBEDDED, glosses
+from seq2seq_attn.corpora.download import known_corpora
+from seq2seq_attn.corpora.embedded import EMBEDDED, glosses
 
 FOLDER = Path(__file__).parents[2] / "data" / "tom-and-jerry"
 SLOW = "tom-and-jerry"  # to generate: seconds

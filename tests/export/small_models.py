@@ -13,13 +13,13 @@ import torch
 
 from seq2seq_attn.attention import Additive
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.tokenizers import Word
+from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import export_model
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.tokenizers import Word
-from seq2seq_attn.text.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijk"
 SEARCH = {"max_length": 20, "max_length_ratio": None}

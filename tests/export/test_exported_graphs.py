@@ -13,7 +13,7 @@ import pytest
 import torch
 from small_models import GRAPHS
 
-from seq2seq_attn.models.translator import Sentences
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.search import SearchOptions, greedy_search
 
 
@@ -40,7 +40,7 @@ def test_a_loop_over_the_graphs_is_greedy_search(graphs, untrained, monkeypatch,
     run, draw = example(folder / name)["run"], torch.Generator().manual_seed(1)
     for sentences, positions in ((1, 1), (2, 2), (4, 7)):
         tokens = torch.randint(4, 15, (sentences, positions), generator=draw)
-        source = Sentences(tokens, positions - torch.arange(sentences))
+        source = Tokens(tokens, positions - torch.arange(sentences))
         ours = [best for (best,) in greedy_search(model.translator, source, SearchOptions(max_length=6), True)]
         for found, best, length in zip(greedy(run, source, 6), ours, source.lengths.tolist(), strict=True):
             assert found["tokens"] == best.tokens

@@ -7,9 +7,9 @@ import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn import export
+from seq2seq_attn.corpora.codec import load_codecs
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import Exported, export_model
-from seq2seq_attn.text.codec import load_codecs
 
 SMALL = {"embedding_size": 4, "encoder": {"hidden_size": 3}, "decoder": {"hidden_size": 5}}
 

@@ -21,15 +21,15 @@ from small_models import GRAPHS, LETTERS
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.analysis.stepwise import continuations, decode_steps, decoded, source_ids
 from seq2seq_attn.api.experiments import Comparison
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.tokenizers import SentencePiece
+from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import export_model, html
 from seq2seq_attn.export.html import live_page
 from seq2seq_attn.export.intervened import IntervenedModel
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.text.codec import Codec
-from seq2seq_attn.text.tokenizers import SentencePiece
-from seq2seq_attn.text.vocabulary import Vocabulary
 
 PAGES = ("page", "page_layers", "page_sigmoid", "page_fixed", "page_demo")
 SOURCE, OTHER = "c a k e", "b e"

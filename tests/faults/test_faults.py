@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq_attn.text.files import PART
+from seq2seq_attn.files.writing import PART
 
 ERRORS = {"no space": errno.ENOSPC, "input/output": errno.EIO, "read-only": errno.EROFS}
 KINDS = [("kill", 0, False), ("torn", 0, False)] + [

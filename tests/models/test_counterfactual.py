@@ -7,13 +7,13 @@ import torch
 
 from seq2seq_attn.attention import Counterfactual, MeanContext
 from seq2seq_attn.attention.contexts import counterfactual as changes
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import Sentences
 
 DRAW = torch.Generator().manual_seed(3)
-SOURCE = Sentences(torch.randint(4, 17, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
-TARGET = Sentences(torch.randint(4, 13, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
+SOURCE = Tokens(torch.randint(4, 17, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
+TARGET = Tokens(torch.randint(4, 13, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
 
 DECODERS = [
     {"kind": "bahdanau"},
@@ -109,7 +109,7 @@ def test_a_transformer_with_unchanged_or_uniform_weights_in_every_layer():
 
 def test_a_head_is_read_with_the_weights_of_the_same_head_of_another_sentence():
     model = transformer()
-    twice = [Sentences(side.tokens.repeat(2, 1), side.lengths.repeat(2)) for side in (SOURCE, TARGET)]
+    twice = [Tokens(side.tokens.repeat(2, 1), side.lengths.repeat(2)) for side in (SOURCE, TARGET)]
     found = model.with_changed_weights([changes.of_another_sentence]).head_weights(*twice)
     for own, layer in zip(model.head_weights(SOURCE, TARGET).cross, found.cross, strict=True):
         torch.testing.assert_close(layer[:3], own)

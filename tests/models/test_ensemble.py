@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
+from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, force, search
 from seq2seq_attn.search.batched import autocast, quantized_for
 from seq2seq_attn.search.shortlist import Shortlist
-from seq2seq_attn.text.vocabulary import EOS
 
 SOURCES = [[4, 7, 6, EOS], [5, EOS], [10, 9, 8, 4, 5, 6, EOS], [EOS], [6, 6, 9, EOS], [7, 10, EOS]]
 TARGETS = [[4, EOS], [5, 6, 4, 20, EOS], [EOS], [7, 7, EOS], [8, EOS], [4, 5, 6, 7, 8, EOS]]

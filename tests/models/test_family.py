@@ -13,7 +13,7 @@ from seq2seq_attn.models.recurrent.conditional import ConditionalConfig, Conditi
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig, LuongDecoder
-from seq2seq_attn.models.translator import ModelConfig, default_model
+from seq2seq_attn.models.seq2seq import ModelConfig, default_model
 from seq2seq_attn.runs import plugin
 from seq2seq_attn.strict import dump, override, parse
 

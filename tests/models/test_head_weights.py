@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Observed
+from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import Sentences, pad
 from seq2seq_attn.search.forced import force, force_heads
 
 DRAW = torch.Generator().manual_seed(3)
-SOURCE = Sentences(torch.randint(4, 17, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
-TARGET = Sentences(torch.randint(4, 13, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
+SOURCE = Tokens(torch.randint(4, 17, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
+TARGET = Tokens(torch.randint(4, 13, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
 
 
 def recurrent(context=None, **values):

@@ -8,15 +8,15 @@ import torch
 from torch import nn
 
 from seq2seq_attn import ops
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import Sentences
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 
 SOURCE_WORDS, TARGET_WORDS = 17, 13
 DRAW = torch.Generator().manual_seed(3)
-SOURCE = Sentences(torch.randint(4, SOURCE_WORDS, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
-TARGET = Sentences(torch.randint(4, TARGET_WORDS, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
+SOURCE = Tokens(torch.randint(4, SOURCE_WORDS, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
+TARGET = Tokens(torch.randint(4, TARGET_WORDS, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
 
 DECODERS = [
     {"kind": "bahdanau"},
@@ -155,8 +155,8 @@ def test_hypotheses_that_swap_rows_in_a_beam_predict_as_each_would_alone(decoder
 def test_more_padding_and_a_permuted_batch_change_nothing(decoder, context):
     model = make(decoder, context)
     order = torch.tensor([2, 0, 1])
-    wider = Sentences(torch.cat((SOURCE.tokens, torch.full((3, 4), 16)), dim=1)[order], SOURCE.lengths[order])
-    longer = Sentences(torch.cat((TARGET.tokens, torch.full((3, 2), 12)), dim=1)[order], TARGET.lengths[order])
+    wider = Tokens(torch.cat((SOURCE.tokens, torch.full((3, 4), 16)), dim=1)[order], SOURCE.lengths[order])
+    longer = Tokens(torch.cat((TARGET.tokens, torch.full((3, 2), 12)), dim=1)[order], TARGET.lengths[order])
     torch.testing.assert_close(model(wider, longer)[:, :5], model(SOURCE, TARGET)[order])
 
 
@@ -454,8 +454,8 @@ def test_a_search_over_several_layers_finds_what_forced_decoding_confirms(decode
     narrow = beam_search(model, SOURCE, SearchOptions(beam_size=1, max_length=8))
     assert [h[0].tokens for h in greedy] == [h[0].tokens for h in narrow]
     for row, (best,) in enumerate(beam_search(model, SOURCE, SearchOptions(beam_size=3, max_length=8))):
-        one = Sentences(SOURCE.tokens[row : row + 1], SOURCE.lengths[row : row + 1])
-        target = Sentences(torch.tensor([[*best.tokens, 3]]), torch.tensor([len(best.tokens) + 1]))
+        one = Tokens(SOURCE.tokens[row : row + 1], SOURCE.lengths[row : row + 1])
+        target = Tokens(torch.tensor([[*best.tokens, 3]]), torch.tensor([len(best.tokens) + 1]))
         (forced,) = force(model, one, target)
         predicted = min(len(best.tokens) + 1, 8)  # a hypothesis that reached the limit has no `</s>`
         assert best.log_probability == pytest.approx(float(forced.log_probabilities[:predicted].sum()))

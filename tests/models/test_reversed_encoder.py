@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ReversedEncoder
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.strict import parse
 
 EOS = 3

@@ -8,18 +8,19 @@ import torch
 from torch import nn
 
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.ensemble import Ensemble
+from seq2seq_attn.models.seq2seq import ModelConfig
 from seq2seq_attn.models.transformer.layers import FeedForward
-from seq2seq_attn.models.translator import ModelConfig, Sentences
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 from seq2seq_attn.strict import merge, parse
 
 WORDS, SIZE = 17, 8
 DRAW = torch.Generator().manual_seed(3)
-SOURCE = Sentences(torch.randint(4, WORDS, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
-TARGET = Sentences(torch.randint(4, WORDS, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
+SOURCE = Tokens(torch.randint(4, WORDS, (3, 6), generator=DRAW), torch.tensor([6, 4, 2]))
+TARGET = Tokens(torch.randint(4, WORDS, (3, 5), generator=DRAW), torch.tensor([5, 3, 4]))
 
 CONTEXTS = [
     {},
@@ -92,10 +93,10 @@ def test_steps_and_features_equal_teacher_forcing(arm):
 @pytest.mark.parametrize("arm", ARMS, ids=str)
 def test_more_padding_and_a_permuted_batch_change_nothing(arm):
     model, order = make(**arm), torch.tensor([2, 0, 1])
-    wide = Sentences(nn.functional.pad(SOURCE.tokens, (0, 3), value=9), SOURCE.lengths)
-    other = Sentences(wide.tokens[order], wide.lengths[order])
+    wide = Tokens(nn.functional.pad(SOURCE.tokens, (0, 3), value=9), SOURCE.lengths)
+    other = Tokens(wide.tokens[order], wide.lengths[order])
     expected = model(SOURCE, TARGET)[order]
-    found = model(other, Sentences(TARGET.tokens[order], TARGET.lengths[order]))
+    found = model(other, Tokens(TARGET.tokens[order], TARGET.lengths[order]))
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
@@ -251,8 +252,8 @@ def test_searches_find_what_forced_decoding_confirms():
     narrow = beam_search(model, SOURCE, SearchOptions(beam_size=1, max_length=6))
     assert [h[0].tokens for h in greedy] == [h[0].tokens for h in narrow]
     for row, (best,) in enumerate(beam_search(model, SOURCE, SearchOptions(beam_size=3, max_length=6))):
-        one = Sentences(SOURCE.tokens[row : row + 1], SOURCE.lengths[row : row + 1])
-        target = Sentences(torch.tensor([[*best.tokens, 3]]), torch.tensor([len(best.tokens) + 1]))
+        one = Tokens(SOURCE.tokens[row : row + 1], SOURCE.lengths[row : row + 1])
+        target = Tokens(torch.tensor([[*best.tokens, 3]]), torch.tensor([len(best.tokens) + 1]))
         (forced,) = force(model, one, target)
         predicted = min(len(best.tokens) + 1, 6)  # a hypothesis that reached the limit has no `</s>`
         assert best.log_probability == pytest.approx(float(forced.log_probabilities[:predicted].sum()), rel=1e-5)

@@ -23,8 +23,8 @@ from seq2seq_attn.attention import (
     window_classes,
 )
 from seq2seq_attn.attention.window import View
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.search import SearchOptions, beam_search, force
 

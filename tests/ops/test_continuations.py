@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
 from seq2seq_attn.ops.continuations import BLOCK, best_continuations
-from seq2seq_attn.text.vocabulary import BOS, EOS, PAD
 
 pytestmark = pytest.mark.usefixtures("kernel_or_torch")
 

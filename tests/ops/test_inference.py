@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Additive, Attention, scorer_classes
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import fuse, inference
 from seq2seq_attn.ops.inference import InferenceLinear
 from seq2seq_attn.ops.linear import Linear

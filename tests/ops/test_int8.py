@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import int8
 from seq2seq_attn.ops.int8 import Int8Linear, quantized
 from seq2seq_attn.ops.linear import Linear

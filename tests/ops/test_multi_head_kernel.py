@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import Attention, General, MultiHead, ScaledDot, Softmax
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops import multi_head as fused_form
 from seq2seq_attn.ops.multi_head import FusedMultiHead, JoinedSource, multi_head

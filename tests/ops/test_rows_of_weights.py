@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.search import force
-from seq2seq_attn.text.vocabulary import EOS
 
 SOURCE, WORDS = [7, 5, 9, 4, EOS], [6, 4, 8, 5, 7, 4]
 DECODERS = {

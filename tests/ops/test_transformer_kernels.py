@@ -5,9 +5,9 @@ import itertools
 import pytest
 import torch
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.models.transformer.layers import FeedForward
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import fuse, native, reference
 from seq2seq_attn.ops.transformer import InferenceDecoder, InferenceEncoder
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search

@@ -10,13 +10,13 @@ import seq2seq_attn as s2s
 import seq2seq_attn.runs.average as average_module
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import record
 from seq2seq_attn.runs.average import average
 from seq2seq_attn.runs.folder import check_files, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.saved import mean_of_weights, weights_content
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.checksums import record
 from seq2seq_attn.training import LAST
 from seq2seq_attn.training.checkpoints import kept_epochs
 

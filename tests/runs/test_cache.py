@@ -117,7 +117,7 @@ PROCESS = """
 import sys
 from pathlib import Path
 from seq2seq_attn.runs.corpora import Cache
-from seq2seq_attn.text.files import write_bytes
+from seq2seq_attn.files.writing import write_bytes
 
 def save(made, entry):
     for side in range(3):

@@ -15,11 +15,11 @@ from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.comparison.observe import read_curve
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import SUMS
 from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
-from seq2seq_attn.text.checksums import SUMS
 from seq2seq_attn.training import LAST, PREVIOUS
 
 SCORER = "from seq2seq_attn.attention import Additive\n\n\nclass Mine(Additive):\n    'As additive.'\n"

@@ -8,10 +8,10 @@ import pytest
 
 from seq2seq_attn.analysis.scoring import ScoredRun, evaluate
 from seq2seq_attn.comparison.observe import read_curve
+from seq2seq_attn.corpora.codec import load_codecs
+from seq2seq_attn.files.checksums import SUMS, record
 from seq2seq_attn.runs.folder import changed_surroundings, is_run
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.text.checksums import SUMS, record
-from seq2seq_attn.text.codec import load_codecs
 from seq2seq_attn.training import CURVES
 
 

@@ -10,13 +10,13 @@ import sacrebleu
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.compare import demo_grid
 from seq2seq_attn.config import PairFiles
+from seq2seq_attn.data.embedded import TOM_AND_JERRY
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import SUMS, read_sums
 from seq2seq_attn.runs import SHIPPED, corpora, find_run, shipped_runs
 from seq2seq_attn.runs import model as runs_model
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
 from seq2seq_attn.strict import merge
-from seq2seq_attn.text.checksums import SUMS, read_sums
-from seq2seq_attn.text.embedded import TOM_AND_JERRY
 
 NAMES = ["attention", "distracted", "transformer"]
 SENTENCES = ["Tom chases Jerry", "the lazy girl was kicked by Spike .", "can Mary kick a big fox ?"]

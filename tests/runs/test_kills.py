@@ -21,11 +21,11 @@ from safetensors.torch import load_file
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.observe import read_curve
 from seq2seq_attn.config import Config
-from seq2seq_attn.reading import sha256
+from seq2seq_attn.files.checksums import SUMS, read_sums
+from seq2seq_attn.files.reading import sha256
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.provenance import PROVENANCE
 from seq2seq_attn.strict import override, parse
-from seq2seq_attn.text.checksums import SUMS, read_sums
 from seq2seq_attn.training import LAST, loop
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="forks, which CUDA does not allow once it was used")

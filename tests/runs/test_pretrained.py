@@ -10,14 +10,14 @@ from torchtext.vocab import Vectors
 
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.codec import train_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import dump, merge, parse
-from seq2seq_attn.text.codec import train_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus
 
 LETTERS = ParallelCorpus(["a b c d e"], ["e d c b a"], "letters")
 ROW = [0.5, -1.5, 2.0, 0.0, 1.0, 3.0, -2.0, 0.25]

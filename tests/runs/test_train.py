@@ -17,17 +17,17 @@ from seq2seq_attn.analysis.scoring import evaluate, score_references
 from seq2seq_attn.analysis.word_alignment import word_attention
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import Metric
+from seq2seq_attn.files.checksums import write_recorded
 from seq2seq_attn.runs import train as run_module
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel, build_translator, with_lexicon
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.strict import load, override, parse
-from seq2seq_attn.text.checksums import write_recorded
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.vocabulary import EOS
 
 ONE_EPOCH = ("training.max_epochs=1",)
 

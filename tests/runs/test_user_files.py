@@ -5,12 +5,12 @@ import pytest
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import read_sums, write_recorded
 from seq2seq_attn.runs import folder
 from seq2seq_attn.runs.folder import clear, may_resume, read_metrics
 from seq2seq_attn.runs.provenance import read_sessions
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import dump
-from seq2seq_attn.text.checksums import read_sums, write_recorded
 
 
 @pytest.fixture

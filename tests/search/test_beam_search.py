@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 import torch
-from hand_made_translators import (
+from hand_made_models import (
     BOS,
     EOS,
     PAD,
@@ -19,7 +19,7 @@ from hand_made_translators import (
     random_table,
 )
 
-from seq2seq_attn.models.translator import pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 
 

@@ -4,7 +4,7 @@ from math import log
 
 import pytest
 import torch
-from hand_made_translators import (
+from hand_made_models import (
     EOS,
     SOURCES,
     GruTranslator,
@@ -13,7 +13,7 @@ from hand_made_translators import (
     random_table,
 )
 
-from seq2seq_attn.models.translator import pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.search import force
 
 TARGETS = [[4, EOS], [5, 6, 4, 0, EOS], [EOS], [7, 7, EOS], [8, EOS], [4, 5, 6, 7, 8, EOS]]

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import pad
 
 
 def test_sentences_are_padded_on_the_right_to_the_longest():

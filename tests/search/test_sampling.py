@@ -5,7 +5,7 @@ from math import log
 
 import pytest
 import torch
-from hand_made_translators import (
+from hand_made_models import (
     BOS,
     EOS,
     PAD,
@@ -18,7 +18,7 @@ from hand_made_translators import (
 )
 from pydantic import ValidationError
 
-from seq2seq_attn.models.translator import pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.search import SearchOptions, force, greedy_search, sample, search
 from seq2seq_attn.search.sampling import draw
 

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 import torch
-from hand_made_translators import EOS, GruTranslator, TableTranslator, random_table
+from hand_made_models import EOS, GruTranslator, TableTranslator, random_table
 from torch import nn
 
-from seq2seq_attn.models.translator import pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.ops import host
 from seq2seq_attn.search import (
     SearchOptions,

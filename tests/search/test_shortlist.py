@@ -4,11 +4,11 @@ from itertools import chain
 
 import pytest
 import torch
-from hand_made_translators import SOURCES, GruTranslator
+from hand_made_models import SOURCES, GruTranslator
 from torch import nn
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.search import SearchOptions, search

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from seq2seq_attn.text.encoded import EncodedSentences
+from seq2seq_attn.corpora.encoded import EncodedSentences
 from seq2seq_attn.training.batches import EncodedPairs, LengthBuckets, loader
 
 

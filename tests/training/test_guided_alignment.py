@@ -7,15 +7,15 @@ from plain_recipe import NO_DROPOUT, constant
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.codec import train_codecs
+from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.runs.corpora import linked_tokens
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import parse
-from seq2seq_attn.text.codec import train_codecs
-from seq2seq_attn.text.corpus import ParallelCorpus
-from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training.batches import Batch, EncodedPairs
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.guided_alignment import CorpusLinks, alignment_loss

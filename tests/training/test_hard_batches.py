@@ -9,8 +9,8 @@ import pytest
 import torch
 from test_loop import reversal_pairs, run, small_model
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.train import train

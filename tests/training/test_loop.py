@@ -15,10 +15,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from seq2seq_attn.corpora.encoded import EncodedSentences
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.text.encoded import EncodedSentences
 from seq2seq_attn.training import CURVES, LAST, progress
 from seq2seq_attn.training.batches import EncodedPairs, loader
 from seq2seq_attn.training.config import TrainingConfig

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from plain_recipe import NO_DROPOUT
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.losses import r_drop_loss
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.loss import refuse_r_drop_without_dropout, training_loss

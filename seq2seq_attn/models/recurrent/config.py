@@ -16,8 +16,8 @@ from seq2seq_attn.models.encoder import EncoderConfig
 from seq2seq_attn.models.recurrent.conditional import ConditionalConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
-from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentTranslator
-from seq2seq_attn.models.translator import DropoutConfig, ModelConfig
+from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentSeq2Seq
+from seq2seq_attn.models.seq2seq import DropoutConfig, ModelConfig
 
 
 class RecurrentConfig(ModelConfig):
@@ -49,7 +49,7 @@ class RecurrentConfig(ModelConfig):
             return self.decoder.hidden_size
         return self.decoder.readout_size or self.embedding_size
 
-    def build(self, source_size: int, target_size: int, joint: bool) -> RecurrentTranslator:
+    def build(self, source_size: int, target_size: int, joint: bool) -> RecurrentSeq2Seq:
         tied, sizes = self.tied(joint, self.features), (source_size, target_size)
         source_embedding, target_embedding = build_embeddings(self, self.dropout, tied, *sizes, joint)
         encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state, layer_norm=self.layer_norm)
@@ -66,7 +66,7 @@ class RecurrentConfig(ModelConfig):
                     f"{self.embedding_size}, got {self.features}; use decoder.readout=deep without decoder.readout_size"
                 )
             output.weight = target_embedding.table.weight
-        return RecurrentTranslator(
+        return RecurrentSeq2Seq(
             source_embedding,
             encoder,
             summary,

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, History, PreparedSource, each_tensor
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
-from seq2seq_attn.models.translator import read_source, start_reading
+from seq2seq_attn.models.seq2seq import read_source, start_reading
 from seq2seq_attn.strict import Layers, Size, Tagged
 
 CellName = Literal["gru", "lstm", "rnn", "mingru", "sru"]

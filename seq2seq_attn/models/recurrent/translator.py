@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder as a `Translator`, and its readouts, which compute the features of a prediction."""
+"""The recurrent encoder-decoder as a `Seq2Seq`, and its readouts, which compute the features of a prediction."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Summary
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
-from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
+from seq2seq_attn.models.seq2seq import Decoded, EmbeddingTables, Seq2Seq, Step
 
 
 class DeepOutput(nn.Module):
@@ -55,7 +56,7 @@ class RecurrentMemory(NamedTuple):
         return RecurrentMemory(self.source.select(rows), self.initial.index_select(0, rows))
 
 
-class RecurrentTranslator(Translator):
+class RecurrentSeq2Seq(Seq2Seq):
     """p(y | x) = prod_i softmax(V t_i + b)_{y_i}, with t_i from the decoder's readout and H_0 = tanh(W C + b).
 
     H_0 depends on C, the summary of the encoder's states, whatever context the decoder has: the arms of an ablation
@@ -85,14 +86,14 @@ class RecurrentTranslator(Translator):
         self.output = output
         self.state_dropout = nn.Dropout(state_dropout)
 
-    def encode(self, source: Sentences) -> RecurrentMemory:
+    def encode(self, source: Tokens) -> RecurrentMemory:
         return self.encode_embedded(self.embed_source(source), source)
 
-    def embed_source(self, source: Sentences) -> Tensor:
+    def embed_source(self, source: Tokens) -> Tensor:
         embedded: Tensor = self.source_embedding(source.tokens)
         return embedded
 
-    def encode_embedded(self, embedded: Tensor, source: Sentences) -> RecurrentMemory:
+    def encode_embedded(self, embedded: Tensor, source: Tokens) -> RecurrentMemory:
         is_token = source.is_token
         states = self.encoder(embedded, source.lengths)
         states = self.state_dropout(states)
@@ -122,7 +123,7 @@ class RecurrentTranslator(Translator):
     def sources_read(self, memory: RecurrentMemory) -> list[PreparedSource]:
         return [memory.source for _ in self.contexts_that_read()]
 
-    def encoder_states(self, source: Sentences) -> Tensor:
+    def encoder_states(self, source: Tokens) -> Tensor:
         states: Tensor = self.encoder(self.embed_source(source), source.lengths)
         return states
 

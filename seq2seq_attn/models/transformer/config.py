@@ -25,11 +25,11 @@ from seq2seq_attn.models.context_config import (
 )
 from seq2seq_attn.models.embedding import build_embeddings
 from seq2seq_attn.models.encoder import Encoder, EncoderConfig
+from seq2seq_attn.models.seq2seq import DropoutConfig, ModelConfig, Probability
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.transformer.encoder import TransformerEncoder
 from seq2seq_attn.models.transformer.layers import Activation, DecoderLayer, EncoderLayer, FeedForward, Norm
-from seq2seq_attn.models.transformer.translator import TransformerTranslator
-from seq2seq_attn.models.translator import DropoutConfig, ModelConfig, Probability
+from seq2seq_attn.models.transformer.translator import TransformerSeq2Seq
 from seq2seq_attn.strict import Layers, Size, Strict
 
 SCALED_DOT = ScorerConfig(name="scaled_dot")
@@ -160,7 +160,7 @@ class TransformerConfig(ModelConfig):
     def with_decoder_size(self, size: int) -> TransformerConfig:
         return self.model_copy(update={"decoder": self.decoder.model_copy(update={"feed_forward_size": size})})
 
-    def build(self, source_size: int, target_size: int, joint: bool) -> TransformerTranslator:
+    def build(self, source_size: int, target_size: int, joint: bool) -> TransformerSeq2Seq:
         tied, sizes = self.tied(joint, self.embedding_size), (source_size, target_size)
         source_embedding, target_embedding = build_embeddings(self, self.dropout, tied, *sizes, joint)
         encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state)
@@ -168,7 +168,7 @@ class TransformerConfig(ModelConfig):
         output = nn.Linear(self.embedding_size, target_size)
         if tied != "none":
             output.weight = target_embedding.table.weight
-        return TransformerTranslator(
+        return TransformerSeq2Seq(
             source_embedding,
             encoder,
             target_embedding,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from seq2seq_attn.corpora.source import token_mask
 from seq2seq_attn.models.encoder import Encoder
 from seq2seq_attn.models.transformer.stack import LayerStack
-from seq2seq_attn.models.translator import token_mask
 
 
 class TransformerEncoder(LayerStack, Encoder):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, History, PreparedSource, SelfAttention, each_tensor
-from seq2seq_attn.models.translator import read_source, start_reading
+from seq2seq_attn.models.seq2seq import read_source, start_reading
 
 Activation = Literal["relu", "gelu", "swiglu"]
 Norm = Literal["pre", "post"]

@@ -1,4 +1,4 @@
-"""The Transformer as a `Translator`: any encoder, and a decoder of self-attention layers."""
+"""The Transformer as a `Seq2Seq`: any encoder, and a decoder of self-attention layers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoder
+from seq2seq_attn.models.seq2seq import Decoded, EmbeddingTables, Seq2Seq, Step
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
-from seq2seq_attn.models.translator import Decoded, EmbeddingTables, Sentences, Step, Translator
 
 
 class TransformerMemory(NamedTuple):
@@ -22,7 +23,7 @@ class TransformerMemory(NamedTuple):
         return TransformerMemory(tuple(source.select(rows) for source in self.sources))
 
 
-class TransformerTranslator(Translator):
+class TransformerSeq2Seq(Seq2Seq):
     """p(y | x) = prod_i softmax(V H_i + b)_{y_i}, with H_i from the decoder's last layer."""
 
     def __init__(
@@ -43,14 +44,14 @@ class TransformerTranslator(Translator):
         self.output = output
         self.readout_dropout = nn.Dropout(readout_dropout)
 
-    def encode(self, source: Sentences) -> TransformerMemory:
+    def encode(self, source: Tokens) -> TransformerMemory:
         return self.encode_embedded(self.embed_source(source), source)
 
-    def embed_source(self, source: Sentences) -> Tensor:
+    def embed_source(self, source: Tokens) -> Tensor:
         embedded: Tensor = self.source_embedding(source.tokens)
         return embedded
 
-    def encode_embedded(self, embedded: Tensor, source: Sentences) -> TransformerMemory:
+    def encode_embedded(self, embedded: Tensor, source: Tokens) -> TransformerMemory:
         states = self.encoder(embedded, source.lengths)
         return TransformerMemory(self.decoder.prepare(states, source.is_token))
 
@@ -77,7 +78,7 @@ class TransformerTranslator(Translator):
         pairs = zip(self.decoder.contexts(), memory.sources, strict=True)
         return [source for context, source in pairs if context.reads_source]
 
-    def encoder_states(self, source: Sentences) -> Tensor:
+    def encoder_states(self, source: Tokens) -> Tensor:
         states: Tensor = self.encoder(self.embed_source(source), source.lengths)
         return states
 

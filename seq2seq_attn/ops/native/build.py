@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from seq2seq_attn.text.files import cache_folder, unfinished_in
+from seq2seq_attn.files.writing import cache_folder, unfinished_in
 
 SWITCH = "SEQ2SEQ_ATTN_NATIVE"  # environment variable; "0": no kernels
 COMPILERS = ("c++", "g++", "clang++")  # after $CXX

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.translator import pad
 from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops.native import build
 from seq2seq_attn.search import SearchOptions, beam_search

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from seq2seq_attn.attention import Additive, Attention, Source
+from seq2seq_attn.corpora.vocabulary import BOS, PAD
 from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops.continuations import best_continuations
@@ -17,7 +18,6 @@ from seq2seq_attn.ops.input_feeding import FeedingWeights, feeding_sequence
 from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.ops.native.declarations import declarations
 from seq2seq_attn.ops.scorers import additive_scores, read_backward, read_forward
-from seq2seq_attn.text.vocabulary import BOS, PAD
 
 BATCH, SOURCE, TARGET, DECODER, VALUES, SCORES, WORDS = 5, 3, 4, 19, 23, 37, 131  # not multiples of a vector register
 

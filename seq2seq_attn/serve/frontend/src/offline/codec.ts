@@ -1,4 +1,4 @@
-/** Text to ids and back, as in seq2seq_attn/text/codec.py, for tokenizers that follow fixed rules. */
+/** Text to ids and back, as in seq2seq_attn/corpora/codec.py, for tokenizers that follow fixed rules. */
 
 import type { Codec } from "./file.ts";
 
@@ -27,7 +27,7 @@ export class Coder {
     return this.codec.match_known_forms ? pieces.flatMap((piece) => this.knownForms(piece)) : pieces;
   }
 
-  /** The form in which the vocabulary has an unknown word, as in seq2seq_attn/text/unknown_words.py. */
+  /** The form in which the vocabulary has an unknown word, as in seq2seq_attn/corpora/unknown_words.py. */
   private knownForms(word: string): string[] {
     let rest = Array.from(word);
     if (rest.length > LONGEST) return [word];

@@ -1,0 +1,1 @@
+"""What a model reads and writes: corpora, tokenizers, vocabularies, codecs, token ids and batches."""

@@ -1,0 +1,45 @@
+"""What an encoder reads: a batch of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seq2seq_attn.corpora.encoded import EncodedSentences, Ids
+
+
+class Tokens(NamedTuple):
+    """A batch of sentences that each end in `</s>`, padded on the right."""
+
+    tokens: Tensor  # (B, L) int64; values on padding are never used
+    lengths: Tensor  # (B,) int64, on the CPU; `</s>` included, so at least 1
+
+    @property
+    def is_token(self) -> Tensor:
+        """(B, L) bool, True at tokens, False on padding."""
+        return token_mask(self.lengths, self.tokens)
+
+
+def token_mask(lengths: Tensor, padded: Tensor) -> Tensor:
+    """(B, L) bool on the device of `padded` (B, L, ...): True at the first `lengths` (B,) positions of each row."""
+    positions = torch.arange(padded.shape[1], device=padded.device)
+    return positions < lengths.to(padded.device, non_blocking=True)[:, None]
+
+
+def pad(ids: Sequence[Ids], device: torch.device | str = "cpu") -> Tokens:
+    """A batch of sentences, each a list of token ids that ends in `</s>`; the lengths stay on the CPU.
+
+    UserError if a sentence has no token at all.
+    """
+    tokens, lengths = padded_batch(EncodedSentences.of(ids), range(len(ids)))
+    return Tokens(tokens.to(device), lengths)
+
+
+def padded_batch(sentences: EncodedSentences, rows: Sequence[int] | NDArray[np.int64]) -> Tokens:
+    """A batch of the sentences with these indices, on the CPU."""
+    return Tokens(*map(torch.from_numpy, sentences.padded(rows)))

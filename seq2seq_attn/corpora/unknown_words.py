@@ -1,0 +1,106 @@
+"""Words that a model does not know: how they are read, counted and reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from seq2seq_attn.corpora.vocabulary import Vocabulary
+
+_LONGEST = 100  # characters of a word that is looked up in other forms, so that no input takes long
+
+
+def known_forms(word: str, vocabulary: Vocabulary) -> list[str]:
+    """The form in which the vocabulary has an unknown word: in lower case, capitalized, without final punctuation.
+
+    Final punctuation becomes words of its own, as in text that is tokenized, where it is known or the rest of the word
+    is. A word that is known, or that has no such form, is returned as it is.
+
+    >>> vocabulary = Vocabulary(["Tom", "'s", "dog", "the", "."])
+    >>> known_forms("TOM'S", vocabulary), known_forms("The", vocabulary), known_forms("Dog.", vocabulary)
+    (['Tom', "'s"], ['the'], ['dog', '.'])
+    >>> known_forms("Tom!", vocabulary), known_forms("cats!", vocabulary), known_forms("cats.", vocabulary)
+    (['Tom', '!'], ['cats!'], ['cats', '.'])
+    """
+    if len(word) > _LONGEST:
+        return [word]
+    rest, ends = word, list[str]()
+    while (known := _in_known_case(rest, vocabulary)) is None:
+        rest, end = _split_known_end(rest, vocabulary)
+        if end is None:
+            return _split_unknown_end(rest, vocabulary) + ends
+        ends.insert(0, end)
+    return [known, *ends]
+
+
+def _in_known_case(word: str, vocabulary: Vocabulary) -> str | None:
+    return next((form for form in (word, word.lower(), word.capitalize()) if form in vocabulary), None)
+
+
+def _split_known_end(word: str, vocabulary: Vocabulary) -> tuple[str, str | None]:
+    """The word without its shortest end that begins with punctuation and is known, and this end; None if it has none.
+
+    `'s` is such an end.
+    """
+    for start in range(len(word) - 1, 0, -1):
+        if not word[start].isalnum() and (end := _in_known_case(word[start:], vocabulary)) is not None:
+            return word[:start], end
+    return word, None
+
+
+def _split_unknown_end(word: str, vocabulary: Vocabulary) -> list[str]:
+    """`Tom!` as `Tom` and `!`, although `!` is unknown; the word as it is, if nothing before its end is known."""
+    end = re.search(r"[\W_]+$", word)
+    known = end and _in_known_case(word[: end.start()], vocabulary)
+    return [known, end.group()] if end and known else [word]
+
+
+class UnknownCount(NamedTuple):
+    """How many words of a text are unknown."""
+
+    unknown: int
+    words: int
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1; 0 for a text without words."""
+        return self.unknown / self.words if self.words else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.unknown:,} of {self.words:,} words ({100 * self.share:.2f} %)"
+
+
+class UnknownReport:
+    """Reports the unknown words of one line after the other: the first lines that have any, then a summary.
+
+    `most` is the number of lines that are reported one by one; None: all, as for lines that are typed.
+    """
+
+    _WORDS = 10  # of a line, the others are only counted
+
+    def __init__(self, say: Callable[[str], object], most: int | None = 5) -> None:
+        self.say = say
+        self.most = most
+        self.lines = self.lines_with_unknown = 0
+        self.count = UnknownCount(0, 0)
+
+    def add(self, line: str, unknown: Sequence[str]) -> None:
+        """Reports the next line, with its unknown words in their order."""
+        words = len(line.split())
+        self.lines += 1
+        self.count = UnknownCount(self.count.unknown + len(unknown), self.count.words + words)
+        if not unknown:
+            return
+        self.lines_with_unknown += 1
+        if self.most is None or self.lines_with_unknown <= self.most:
+            rest = len(unknown) - self._WORDS
+            listed = ", ".join(unknown[: self._WORDS]) + (f" and {rest:,} more" if rest > 0 else "")
+            verb = "is" if len(unknown) == 1 else "are"
+            self.say(f"line {self.lines}: {len(unknown):,} of {words:,} words {verb} unknown to this model: {listed}")
+
+    def summarize(self) -> None:
+        """Reports the share of unknown words in all lines, if not every line was reported by itself."""
+        if self.most is not None and self.lines_with_unknown > self.most:
+            lines = f"{self.lines_with_unknown:,} of {self.lines:,} lines"
+            self.say(f"in all, {self.count} are unknown to this model, in {lines}")
