@@ -1,9 +1,9 @@
-"""What an encoder reads: a batch of sources."""
+"""What an encoder reads: a batch of sources; of token ids, or of anything else that a front end makes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -11,6 +11,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2seq_attn.corpora.encoded import EncodedSentences, Ids
+
+_Self = TypeVar("_Self")
+
+
+class Source(Protocol):
+    """A batch of B sources: an immutable record of tensors with one row each, padded to the longest.
+
+    A record of your own (frames, pixels) is a `NamedTuple` with these three members.
+    """
+
+    @property
+    def lengths(self) -> Tensor:
+        """(B,) int64, on the CPU: what batches are sorted by, and what limits the length of a translation."""
+        ...
+
+    def to(self: _Self, device: torch.device | str) -> _Self:
+        """The record with its tensors on the device; the lengths stay on the CPU, where packing needs them."""
+        ...
+
+    def select(self: _Self, rows: Tensor) -> _Self:
+        """The record with only these rows, in this order, padded to the longest of them.
+
+        `rows` (M,) int64 on the CPU may repeat a row.
+        """
+        ...
 
 
 class Tokens(NamedTuple):
@@ -23,6 +48,15 @@ class Tokens(NamedTuple):
     def is_token(self) -> Tensor:
         """(B, L) bool, True at tokens, False on padding."""
         return token_mask(self.lengths, self.tokens)
+
+    def to(self, device: torch.device | str) -> Tokens:
+        """The record with its tokens on the device; the lengths stay on the CPU, where packing needs them."""
+        return Tokens(self.tokens.to(device, non_blocking=True), self.lengths)
+
+    def select(self, rows: Tensor) -> Tokens:
+        """The record with only these rows (M,), in this order, padded to the longest of them."""
+        lengths = self.lengths[rows]
+        return Tokens(self.tokens[rows.to(self.tokens.device), : int(lengths.max())], lengths)
 
 
 def token_mask(lengths: Tensor, padded: Tensor) -> Tensor:

@@ -126,7 +126,7 @@ class Seq2Seq(nn.Module, ABC):
     start_token: int = 2  # id of `<s>`, the first input of the decoder (corpora/vocabulary.py)
 
     @abstractmethod
-    def encode(self, source: Tokens) -> Any:
+    def encode(self, source: Any) -> Any:
         """Memory (Rows, one per sentence): everything that decoding needs of the source, computed once."""
 
     @abstractmethod

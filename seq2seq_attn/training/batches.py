@@ -11,50 +11,41 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from seq2seq_attn.corpora.encoded import EncodedSentences, length_buckets
-from seq2seq_attn.corpora.source import Tokens, padded_batch
+from seq2seq_attn.corpora.source import Source, Tokens, padded_batch
 from seq2seq_attn.training.guided_alignment import CorpusLinks, TokenLinks
 
 
 class Batch(NamedTuple):
     """Sentence pairs of similar length."""
 
-    source: Tokens
+    source: Source
     target: Tokens
     links: TokenLinks | None = None  # for guided alignment
     rows: NDArray[np.int64] | None = None  # the indices of the pairs in their corpus, if they have any
 
     def to(self, device: torch.device) -> Batch:
-        """The batch with its tokens on the device; lengths stay on the CPU, where packing needs them."""
-
-        def moved(side: Tokens) -> Tokens:
-            return side._replace(tokens=side.tokens.to(device, non_blocking=True))
-
+        """The batch on the device; lengths stay on the CPU, where packing needs them."""
         links = None if self.links is None else self.links.to(device)
-        return self._replace(source=moved(self.source), target=moved(self.target), links=links)
+        return self._replace(source=self.source.to(device), target=self.target.to(device), links=links)
 
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches with one half of the pairs each, without the padding that they do not need."""
         middle = len(self.source.lengths) // 2
 
         def part(start: int, end: int) -> Batch:
-            def side(whole: Tokens) -> Tokens:
-                lengths = whole.lengths[start:end]
-                return Tokens(whole.tokens[start:end, : int(lengths.max())], lengths)
-
+            own = torch.arange(start, end)
             links = None if self.links is None else self.links.of_pairs(start, end)
             rows = None if self.rows is None else self.rows[start:end]
-            return Batch(side(self.source), side(self.target), links, rows)
+            return Batch(self.source.select(own), self.target.select(own), links, rows)
 
         return part(0, middle), part(middle, len(self.source.lengths))
 
     def twice(self) -> Batch:
         """The batch with a copy of all its pairs after them."""
-
-        def doubled(side: Tokens) -> Tokens:
-            return Tokens(*(torch.cat((part, part)) for part in side))
-
-        links = None if self.links is None else self.links.twice(len(self.source.lengths))
-        return Batch(doubled(self.source), doubled(self.target), links)
+        pairs = len(self.source.lengths)
+        both = torch.arange(pairs).repeat(2)
+        links = None if self.links is None else self.links.twice(pairs)
+        return Batch(self.source.select(both), self.target.select(both), links)
 
 
 class EncodedPairs(Dataset[Batch]):

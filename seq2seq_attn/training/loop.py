@@ -244,7 +244,7 @@ class Loop:
                 raise
         # Here, because `except` keeps the graph alive.
         pairs = len(batch.source.lengths)
-        sizes = " and ".join(str(side.tokens.shape[1]) for side in (batch.source, batch.target))
+        sizes = " and ".join(str(int(side.lengths.max())) for side in (batch.source, batch.target))
         about = f"ran out in a batch of {pairs} sentence pairs with up to {sizes} tokens"
         if pairs == 1:
             raise UserError(

@@ -10,7 +10,7 @@ import sacrebleu
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.compare import demo_grid
 from seq2seq_attn.config import PairFiles
-from seq2seq_attn.data.embedded import TOM_AND_JERRY
+from seq2seq_attn.corpora.embedded import TOM_AND_JERRY
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS, read_sums
 from seq2seq_attn.runs import SHIPPED, corpora, find_run, shipped_runs
