@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from seq2seq_attn.attention import Attention, KeyValueAttention, Scorer, Source
 from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
+from seq2seq_attn.models.intervened import IntervenedModel
 from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
 from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.corpora import TestSet, nearest_lines
@@ -162,7 +161,8 @@ class TracingTranslator(Seq2Seq):
         self.start_token = inner.start_token
         self.nodes: list[Node] = []
         self.value_norms: Tensor | None = None  # (S,) |v_j|; None where the context is not one weighted sum
-        self._scorer = _single_scorer(inner)
+        self._observed = IntervenedModel(inner)
+        self._has_scores = (self._observed.heads, self._observed.has_scores) == ([1], [True])
 
     def tree(self) -> Iterator[Edge]:
         """Every token that continued a hypothesis, parents before children."""
@@ -188,20 +188,19 @@ class TracingTranslator(Seq2Seq):
         return Edge(node.parent, node.token)
 
     def encode(self, source: Tokens) -> Any:
-        memory = self.inner.encode(source)
-        if self._scorer is not None:
-            self.value_norms = _value_norms(self.inner, memory)
-        return memory
+        return self._observed.model.encode(source)
 
     def start(self, memory: Any) -> TracedState:
-        return TracedState(self.inner.start(memory), torch.tensor([-1]))
+        return TracedState(self._observed.model.start(memory), torch.tensor([-1]))
 
     def step(self, tokens: Tensor, state: TracedState, memory: Any) -> Step:
-        with _record_scores(self._scorer) as recorded:
-            step = self.inner.step(tokens, state.inner, memory)
-        # A scorer may give -inf to positions that it excludes, which JSON cannot represent.
-        has_scores = bool(recorded) and bool(recorded[0].isfinite().all())
-        scores = recorded[0].flatten(0, 1).float().cpu() if has_scores else [None] * len(tokens)
+        step, attended = self._observed.step(tokens, state.inner, memory)
+        scores: Sequence[Tensor | None] = [None] * len(tokens)
+        if attended is not None and self._has_scores:
+            self.value_norms = attended.norms[0, 0].cpu()
+            # A scorer may give -inf to positions that it excludes, which JSON cannot represent.
+            if bool(attended.scores.isfinite().all()):
+                scores = list(attended.scores[0, 0].cpu())
         first = len(self.nodes)
         rows = zip(
             state.nodes.tolist(),
@@ -215,39 +214,4 @@ class TracingTranslator(Seq2Seq):
         return step._replace(state=TracedState(step.state, torch.arange(first, len(self.nodes))))
 
     def decode(self, inputs: Tensor, memory: Any) -> Decoded:
-        return self.inner.decode(inputs, memory)
-
-    def project(self, features: Tensor) -> Tensor:
-        return self.inner.project(features)
-
-
-def _single_scorer(translator: Seq2Seq) -> Scorer | None:
-    """The scorer of an attention whose context is one weighted sum; None for several heads, chunks or no attention."""
-    contexts = translator.contexts_that_read()
-    context = contexts[0] if len(contexts) == 1 else None
-    if isinstance(context, KeyValueAttention):
-        context = context.attention
-    return context.scorer if isinstance(context, Attention) else None
-
-
-def _value_norms(translator: Seq2Seq, memory: Any) -> Tensor | None:
-    """(S,) |v_j| of the first sentence, where one attention sums the values."""
-    (source,) = translator.sources_read(memory)
-    if not isinstance(source, Source):
-        return None
-    norms: Tensor = torch.linalg.vector_norm(source.values[0].float(), dim=-1)
-    return norms.cpu()
-
-
-@contextmanager
-def _record_scores(scorer: Scorer | None) -> Iterator[list[Tensor]]:
-    """Yields a list that gets the output of every call of the scorer within the block."""
-    recorded: list[Tensor] = []
-    if scorer is None:
-        yield recorded
-        return
-    handle = scorer.register_forward_hook(lambda _scorer, _inputs, scores: recorded.append(scores))
-    try:
-        yield recorded
-    finally:
-        handle.remove()
+        raise NotImplementedError("a trace has its steps taken one by one")

@@ -14,11 +14,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.analysis.step_interventions import IntervenedModels, Intervention
+from seq2seq_attn.analysis.step_interventions import (
+    Intervention,
+    changes_at,
+    check_interventions,
+    other_sources,
+)
 from seq2seq_attn.corpora.encoded import Ids
 from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.intervened import Attended, IntervenedModel
 from seq2seq_attn.models.seq2seq import Seq2Seq, Step
 from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.options import SearchOptions
@@ -212,30 +218,38 @@ class _Decoder:
 
     def __init__(self, model: TrainedModel, source: Ids, interventions: Sequence[Intervention]) -> None:
         self.model = model
-        self.translator = model.fused
-        self.length = len(source)
-        self.models = IntervenedModels(self.translator, interventions, self.length)
-        self.sources = pad([source, *(source_ids(model, each) for each in self.models.others)], model.device)
+        self.translator = IntervenedModel(model.fused)
+        self.interventions = interventions
+        check_interventions(interventions, self.translator, len(source))
+        others = [source_ids(model, each) for each in other_sources(interventions)]
+        self.sources = pad([source, *others], model.device)
+        self.is_token = self.sources.is_token
+        self.start_token = self.translator.model.start_token
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         """One step of N hypotheses of the first sentence; every other sentence reads the same tokens."""
+        return self.observed_step(tokens, state, memory)[0]
+
+    def observed_step(self, tokens: Tensor, state: _State, memory: Any) -> tuple[Step, Attended | None]:
+        """The same, and what all sentences read."""
         self.model.at_step()
-        step = self.models.at(state.steps).step(tokens.repeat(state.copies), state.inner, memory)
+        changes = changes_at(self.interventions, state.steps, self.translator, self.is_token)
+        step, attended = self.translator.step(tokens.repeat(state.copies), state.inner, memory, changes)
         after = state._replace(inner=step.state, steps=state.steps + 1)
-        count = state.hypotheses
-        return Step(step.logits[:count], after, step.weights[:count, : self.length])
+        count, length = state.hypotheses, int(self.sources.lengths[0])
+        return Step(step.logits[:count], after, step.weights[:count, :length]), attended
 
     def start(self, memory: Any) -> _State:
-        return _State(self.models.at(None).start(memory), 0, 1, len(self.sources.lengths))
+        return _State(self.translator.model.start(memory), 0, 1, len(self.sources.lengths))
 
     @torch.inference_mode()
     def encode(self) -> Any:
-        return self.models.at(None).encode(self.sources)
+        return self.translator.model.encode(self.sources)
 
     def steps(self, given: Sequence[int], limit: int, min_length: int = 1) -> Iterator[DecodedStep]:
         """The steps of the given tokens, then those of greedy search, until `</s>` or `limit`."""
         memory = self.encode()
-        state, token = self.start(memory), self.translator.start_token
+        state, token = self.start(memory), self.start_token
         for number in range(limit):
             forced = given[number] if number < len(given) else None
             record, state, token = self._record(token, state, memory, forced, number + 1 >= min_length)
@@ -247,8 +261,8 @@ class _Decoder:
     def _record(
         self, token: int, state: _State, memory: Any, forced: int | None, may_end: bool
     ) -> tuple[DecodedStep, _State, int]:
-        device = self.sources.tokens.device
-        output = self.step(torch.tensor([token], device=device), state, memory)
+        device = self.model.device
+        output, attended = self.observed_step(torch.tensor([token], device=device), state, memory)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         start = torch.zeros(1, 1, dtype=torch.float32, device=device)
         best = best_continuations(start, logits, 1, may_end)
@@ -258,29 +272,30 @@ class _Decoder:
             raise UserError(NOT_FINITE)
         likely = log_probabilities.exp().topk(min(LIKELY, len(log_probabilities)))
         words = self.model.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
-        has_weights = bool(self.models.contexts) and not self.models.reads_another(state.steps)
+        if any(each.other is not None and each.step in (None, state.steps) for each in self.interventions):
+            attended = None  # in another sentence
         record = DecodedStep(
             token=words[0],
             log_probability=float(log_probabilities[chosen]),
-            weights=output.weights[0].tolist() if has_weights else None,
-            layers=[self._layer(number) for number in range(len(self.models.read))] if has_weights else [],
+            weights=None if attended is None else output.weights[0].tolist(),
+            layers=[] if attended is None else self._layers(attended, output.weights.shape[1]),
             likely=list(zip(words[1:], likely.values.tolist(), strict=True)),
         )
         return record, output.state, chosen
 
-    def _layer(self, number: int) -> LayerReading:
-        """What a layer read, with one hypothesis for each sentence."""
-        weights, values = self.models.read[number]
-        own, heads = weights[0, :, : self.length], weights.shape[1]
-        norms = torch.linalg.vector_norm(values[:heads, : self.length].float(), dim=-1)
-        scores: list[list[float | None]] | None = None
-        if (raw := self.models.scored.get(number)) is not None:
-            rows = raw[:heads, 0, : self.length].float().tolist()
-            scores = [[score if abs(score) < float("inf") else None for score in row] for row in rows]
-        contributions = own.abs() * norms
+    def _layers(self, attended: Attended, length: int) -> list[LayerReading]:
+        """What the layers read of the first sentence, with one hypothesis for each sentence."""
+        parts = attended.weights, attended.scores, attended.contributions
+        weights, scores, contributions = (part[0, :, 0, :length] for part in parts)
         if not contributions.isfinite().all():
             raise UserError("the contributions of the weights are no longer finite; give smaller weights")
-        return LayerReading(own.tolist(), scores, contributions.tolist())
+        known = [[None if abs(score) == math.inf else score for score in row] for row in scores.tolist()]
+        found = []
+        for layer, has_scores in enumerate(self.translator.has_scores):
+            own = self.translator.heads_of(layer)
+            rows = known[own] if has_scores else None
+            found.append(LayerReading(weights[own].tolist(), rows, contributions[own].tolist()))
+        return found
 
 
 class _Continuing(Seq2Seq):
@@ -288,9 +303,9 @@ class _Continuing(Seq2Seq):
 
     def __init__(self, decoder: _Decoder, prefix: Sequence[int]) -> None:
         super().__init__()
-        self.inner = decoder.translator  # its parameters tell the device
+        self.inner = decoder.translator.model  # its parameters tell the device
         self.decoder = decoder
-        self.prefix = [self.inner.start_token, *prefix]
+        self.prefix = [decoder.start_token, *prefix]
         self.start_token = self.prefix[-1]
 
     def encode(self, source: Tokens) -> Any:
@@ -299,8 +314,7 @@ class _Continuing(Seq2Seq):
     def start(self, memory: Any) -> _State:
         state = self.decoder.start(memory)
         for token in self.prefix[:-1]:
-            tokens = torch.tensor([token], device=self.decoder.sources.tokens.device)
-            state = self.decoder.step(tokens, state, memory).state
+            state = self.step(torch.tensor([token], device=self.decoder.model.device), state, memory).state
         return state
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:

@@ -22,7 +22,6 @@ from seq2seq_attn.attention.contexts.counterfactual import (
     Change,
     Counterfactual,
     CounterfactualSource,
-    Intervened,
     RecomputedContext,
 )
 from seq2seq_attn.attention.contexts.key_value import KeyValueAttention
@@ -98,7 +97,6 @@ __all__ = [
     "History",
     "HistoryNormalizer",
     "HistoryScorer",
-    "Intervened",
     "KeyValueAttention",
     "LastState",
     "Learned",

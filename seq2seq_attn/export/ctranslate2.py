@@ -40,7 +40,7 @@ from seq2seq_attn.corpora.codec import load_codecs
 
 source, target = load_codecs(Path("."))  # this folder
 tokens = source.vocabulary.lookup_tokens(source.encode("a sentence")[:-1])  # the library adds </s> itself
-(result,) = ctranslate2.Seq2Seq(".").translate_batch([tokens], beam_size=5, length_penalty=0)
+(result,) = ctranslate2.Translator(".").translate_batch([tokens], beam_size=5, length_penalty=0)
 print(target.decode(target.vocabulary.lookup_indices(result.hypotheses[0])))
 ```
 

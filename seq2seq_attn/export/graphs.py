@@ -22,14 +22,24 @@ from torch.export import Dim, ExportedProgram
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.export.intervened import INPUTS, OUTPUTS, IntervenedModel
 from seq2seq_attn.export.padded import with_padded_encoders
+from seq2seq_attn.models.intervened import Changes, IntervenedModel
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.runs.model import TrainedModel
 
 # The names of sizes that may vary, with those of the example that is recorded.
 EXAMPLE = {"sentences": 3, "positions": 5, "steps": 2}
 OTHERS = {"sentences": 4, "positions": 7, "steps": 4}  # one of them differs in each further example
+
+# The further inputs of a step with interventions, the first fields of `Changes`, and what it read, of `Attended`: for R
+# heads of all layers together, and L layers.
+INPUTS = {
+    "given": ("float32", ("sentences", "heads", "positions")),
+    "is_given": ("bool", ("sentences", "heads")),
+    "is_uniform": ("bool", ("sentences", "heads")),
+    "reads": ("int64", ("sentences", "layers")),
+}
+OUTPUTS = dict.fromkeys(("read", "scores", "contributions"), ("float32", ("sentences", "heads", "positions")))
 
 # Greedy search, for the README of a target that defines `run`.
 GREEDY = """
@@ -87,13 +97,14 @@ def quiet() -> Iterator[None]:
 def graphs_of(model: TrainedModel, *, with_interventions: bool = False) -> dict[str, Graph]:
     """The graphs `encoder` and `step` of a model, of reference implementations on the CPU.
 
-    `with_interventions` adds the inputs and outputs of `intervened.py` to the step of a model that attends.
+    `with_interventions` adds `INPUTS` and `OUTPUTS` to the step of a model that attends.
     UserError, in one line, if torch.export cannot record a part of the model.
     """
     translator = copy.deepcopy(model.translator).cpu().eval().requires_grad_(False)
-    interventions = IntervenedModel(translator) if with_interventions and translator.attends else None
-    if interventions is not None:
-        translator = interventions.translator
+    opened = IntervenedModel(translator)
+    changes = with_interventions and bool(opened.heads)
+    if changes:
+        translator = opened.model
     with torch.no_grad(), quiet():
         state, memory = _layouts(translator)
         carried = [*state.ports, *memory.ports]
@@ -108,19 +119,19 @@ def graphs_of(model: TrainedModel, *, with_interventions: bool = False) -> dict[
         inputs = [Port("tokens", "int64", ("sentences",)), *carried]
         outputs = [logits, weights, *after]
         further: list[Tensor] = []
-        if interventions is not None:
-            added = _ports(INPUTS, interventions)
+        if changes:
+            added = _ports(INPUTS, opened)
             further = [torch.zeros(port.sizes(EXAMPLE), dtype=getattr(torch, port.type)) for port in added]
-            inputs, outputs = [*inputs, *added], [*outputs, *_ports(OUTPUTS, interventions)]
-        step = _Step(translator, state, memory, interventions)
+            inputs, outputs = [*inputs, *added], [*outputs, *_ports(OUTPUTS, opened)]
+        step = _Step(translator, state, memory, opened if changes else None)
         return {
             "encoder": _graph(encoder, given, source, carried),
             "step": _graph(step, (tokens, *tensors[0], *tensors[1], *further), inputs, outputs),
         }
 
 
-def _ports(described: Mapping[str, tuple[str, tuple[str, ...]]], interventions: IntervenedModel) -> list[Port]:
-    sizes = interventions.sizes()
+def _ports(described: Mapping[str, tuple[str, tuple[str, ...]]], opened: IntervenedModel) -> list[Port]:
+    sizes = {"heads": sum(opened.heads), "layers": len(opened.heads)}
     return [
         Port(name, kind, tuple(sizes.get(size, size) for size in shape)) for name, (kind, shape) in described.items()
     ]
@@ -168,12 +179,10 @@ class _Encoder(nn.Module):
 
 
 class _Step(nn.Module):
-    def __init__(
-        self, translator: Seq2Seq, state: _Layout, memory: _Layout, interventions: IntervenedModel | None
-    ) -> None:
+    def __init__(self, translator: Seq2Seq, state: _Layout, memory: _Layout, opened: IntervenedModel | None) -> None:
         super().__init__()
         self.translator, self.state, self.memory = translator, state, memory
-        self.interventions = interventions
+        self.opened = opened
 
     def forward(self, tokens: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         for tensor in tensors:  # or the number of hypotheses per sentence would be a fraction of two sizes, not 1
@@ -182,11 +191,15 @@ class _Step(nn.Module):
         carried = count + len(self.memory.ports)
         state, memory = self.state.record(tensors[:count]), self.memory.record(tensors[count:carried])
         further: list[Tensor] = []
-        if self.interventions is not None:
-            self.interventions.begin(tensors[carried:])
-        output = self.translator.step(tokens, state, memory)
-        if self.interventions is not None:
-            further = self.interventions.end()
+        if self.opened is None:
+            output = self.translator.step(tokens, state, memory)
+        else:
+            given, is_given, is_uniform, reads = tensors[carried:]
+            changes = Changes(given, is_given, is_uniform, reads)
+            output, attended = self.opened.step(tokens, state, memory, changes)
+            assert attended is not None
+            parts = attended.weights, attended.scores, attended.contributions
+            further = [part.squeeze(2) for part in parts]  # one hypothesis per sentence
         return (output.logits, output.weights, *self.state.tensors(output.state, tokens.shape[0]), *further)
 
 

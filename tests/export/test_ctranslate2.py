@@ -28,7 +28,7 @@ def test_ctranslate2_translates_as_the_search_here(trained, tmp_path, arm):
     folder = model.export("ctranslate2", tmp_path / "exported")
     positions = json.loads((folder / "export.json").read_text())["positions"]
     assert positions == {"source": 1024, "target": 300 if joint else 1024}
-    translator = ctranslate2.Seq2Seq(str(folder), intra_threads=1)
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
     source, target = (codec.vocabulary for codec in (model.trained.source, model.trained.target))
     tokens = [source.lookup_tokens(model.trained.source.encode(line)[:-1]) for line in LINES]
     for beam_size in (1, 5):

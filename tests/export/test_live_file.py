@@ -28,7 +28,7 @@ from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import export_model, html
 from seq2seq_attn.export.html import live_page
-from seq2seq_attn.export.intervened import IntervenedModel
+from seq2seq_attn.models.intervened import Changes, IntervenedModel
 from seq2seq_attn.runs.model import TrainedModel
 
 PAGES = ("page", "page_layers", "page_sigmoid", "page_fixed", "page_demo")
@@ -87,7 +87,7 @@ def test_inputs_of_a_step_are_the_interventions_of_python(untrained, name, inter
     interventions = [] if intervention is None else [Intervention(**intervention)]
     wanted = next(decode_steps(model, SOURCE, interventions=interventions))
     opened = IntervenedModel(model.translator)
-    heads, layers = opened.sizes().values()
+    heads, layers = sum(opened.heads), len(opened.heads)
     given = torch.zeros(2, heads, 5)
     is_given, is_uniform = torch.zeros(2, 2, heads, dtype=torch.bool)
     reads = torch.arange(2)[:, None].repeat(1, layers)
@@ -98,11 +98,11 @@ def test_inputs_of_a_step_are_the_interventions_of_python(untrained, name, inter
         given[0] = torch.tensor(ROW)
         reads[0] = each.replace == "sentence"
     with torch.inference_mode():
-        memory = opened.translator.encode(pad([source_ids(model, SOURCE), source_ids(model, OTHER)]))
-        state = opened.translator.start(memory)
-        opened.begin([given, is_given, is_uniform, reads])
-        step = opened.translator.step(torch.full((2,), opened.translator.start_token), state, memory)
-        found = dict(zip(("weights", "scores", "contributions"), opened.end(), strict=True))
+        memory = opened.model.encode(pad([source_ids(model, SOURCE), source_ids(model, OTHER)]))
+        state = opened.model.start(memory)
+        changes = Changes(given, is_given, is_uniform, reads)
+        step, attended = opened.step(torch.full((2,), opened.model.start_token), state, memory, changes)
+        found = {name: getattr(attended, name)[:, :, 0] for name in ("weights", "scores", "contributions")}
     likely = step.logits[0].softmax(dim=0).topk(10).values.tolist()
     assert likely == pytest.approx([probability for _, probability in wanted.likely], abs=1e-6)
     if wanted.weights is None:

@@ -1,15 +1,14 @@
 """Counterfactual: contexts under weights that differ from those that attention computed.
 
-Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much; only
-`without_any` reads nothing. Weights on padding stay 0. Weights are (B, N, S) for N steps, or for N = heads * T rows:
-all steps of a head, then those of the next. `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given
-generator.
+Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much. Weights on
+padding stay 0. Weights are (B, N, S) for N steps, or for N = heads * T rows: all steps of a head, then those of the
+next. `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given generator.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -128,48 +127,6 @@ class Counterfactual(RecomputedContext):
         own, is_token = by_sentence[:sentences], source.is_token[:: self.heads][:sentences]
         read = self.by_head(torch.cat([own, *(change(own, is_token) for change in self.changes)]))
         return torch.bmm(read, source.values), read
-
-
-class Intervened(RecomputedContext):
-    """The first sentence of a batch reads with changed weights, or the context of another sentence; others as before.
-
-    With a `change`, C_i = Σ_j a'_ij v_j for a' = change(a), where a are the model's own weights at this step: unlike in
-    `Counterfactual`, they depend on earlier interventions. With a `sentence`, C_i is the context that the sentence with
-    this number in the batch reads at the same step. `observe` is called with the contexts (B, heads * T, value_size)
-    and weights (B, heads * T, S) of every call and with the values (B * heads, S, value_size).
-    """
-
-    def __init__(
-        self,
-        context: Context,
-        heads: int = 1,
-        change: Change | None = None,
-        sentence: int | None = None,
-        observe: Callable[[Contexts, Weights, Values], object] = lambda *_: None,
-    ) -> None:
-        super().__init__(context, heads)
-        self.change = change
-        self.sentence = sentence
-        self.observe = observe
-
-    def recomputed(
-        self, contexts: Contexts, weights: Weights, source: CounterfactualSource
-    ) -> tuple[Contexts, Weights]:
-        contexts, weights = self.by_sentence(contexts), self.by_sentence(weights)
-        if self.change is not None:
-            changed = self.change(weights[:1], source.is_token[:1])
-            weights = torch.cat([changed, weights[1:]])
-            first = torch.bmm(self.by_head(changed), source.values[: self.heads])
-            contexts = torch.cat([self.by_sentence(first), contexts[1:]])
-        if self.sentence is not None:
-            contexts, weights = (torch.cat([each[self.sentence][None], each[1:]]) for each in (contexts, weights))
-        self.observe(contexts, weights, source.values)
-        return self.by_head(contexts), self.by_head(weights)
-
-
-def without_any(weights: Weights, is_token: TokenRows) -> Weights:
-    """All weights are 0."""
-    return torch.zeros_like(weights)
 
 
 def uniform(weights: Weights, is_token: TokenRows) -> Weights:
