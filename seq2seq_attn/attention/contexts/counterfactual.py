@@ -1,7 +1,7 @@
 """Counterfactual: contexts under weights that differ from those that attention computed.
 
-Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much. Weights on
-padding stay 0. Weights are (B, N, S) for N steps, or for N = heads * T rows: all steps of a head, then those of the
+Changes preserve the sum of each row of weights, so that they affect where the source is read and not how much. Weights
+on padding stay 0. Weights are (B, N, S) for N steps, or for N = heads * T rows: all steps of a head, then those of the
 next. `is_token` is (B, 1, S). Random numbers are drawn on the CPU from the given generator.
 """
 
