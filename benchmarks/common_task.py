@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.records import Effort, Job
 from seq2seq_attn.corpora.codec import Codec
-from seq2seq_attn.corpora.encoded import EncodedSentences, Ids
+from seq2seq_attn.corpora.encoded import EncodedLines, Ids
 from seq2seq_attn.corpora.tokenizers import Word
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, Vocabulary
 from seq2seq_attn.errors import UserError
@@ -22,7 +22,7 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.seq2seq import ModelConfig, Seq2Seq
 from seq2seq_attn.models.transformer.config import TransformerConfig, TransformerDropout
 from seq2seq_attn.strict import merge
-from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
+from seq2seq_attn.training.batches import Batch, EncodedPairs
 
 SOURCE, TARGET, TEST, VOCABULARY = "train.bpe.en", "train.bpe.de", "test.bpe.en", "joint.vocab"
 
@@ -64,7 +64,8 @@ def untrained_model(job: Job, vocabulary: int) -> Seq2Seq:
 
 
 class BenchCorpus(NamedTuple):
-    pairs: EncodedPairs
+    source: EncodedLines
+    target: EncodedLines
     test: Sequence[Ids]
     codec: Codec
     name: str
@@ -96,7 +97,7 @@ def read_corpus(folder: Path) -> BenchCorpus:
     codec = Codec(Word(), Vocabulary(lines[VOCABULARY]))
     source, target, test = ([codec.encode(line) for line in lines[name]] for name in (SOURCE, TARGET, TEST))
     name = f"{len(source):,} pairs of {SOURCE} and {TARGET}, {len(codec.vocabulary):,} vocabulary entries"
-    return BenchCorpus(EncodedPairs(EncodedSentences.of(source), EncodedSentences.of(target)), test, codec, name)
+    return BenchCorpus(EncodedLines.of(source), EncodedLines.of(target), test, codec, name)
 
 
 def synthetic_corpus(job: Job, effort: Effort) -> BenchCorpus:
@@ -118,13 +119,13 @@ def synthetic_corpus(job: Job, effort: Effort) -> BenchCorpus:
     name = f"synthetic, with Multi30k's lengths: {pairs:,} pairs, {entries:,} vocabulary entries"
     sources, targets, tests = (_random_sentences(lengths, entries, draw) for lengths in (source, target, test))
     codec = Codec(Word(), Vocabulary([f"w{rank}" for rank in range(1, entries - len(SPECIALS) + 1)]))
-    return BenchCorpus(EncodedPairs(EncodedSentences.of(sources), EncodedSentences.of(targets)), tests, codec, name)
+    return BenchCorpus(EncodedLines.of(sources), EncodedLines.of(targets), tests, codec, name)
 
 
 def training_batches(corpus: BenchCorpus, job: Job) -> Iterator[Batch]:
     """Endless batches in the order of a training run, epoch after epoch."""
     for epoch in count():
-        yield from loader(corpus.pairs, job.batch, "sentences", seed=epoch)
+        yield from EncodedPairs(corpus.source, corpus.target, job.batch, seed=epoch)
 
 
 def timed_batches(corpus: BenchCorpus, job: Job, effort: Effort, at_most: int) -> list[Batch]:

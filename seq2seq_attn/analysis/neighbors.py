@@ -27,8 +27,8 @@ import torch
 from numpy.typing import NDArray
 
 from seq2seq_attn.analysis.stepwise import continuations, prefix_ids, source_ids
-from seq2seq_attn.corpora.encoded import EncodedSentences, Ids, length_buckets
-from seq2seq_attn.corpora.source import Tokens, pad, padded_batch
+from seq2seq_attn.corpora.encoded import EncodedLines, Ids, length_buckets
+from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS
 from seq2seq_attn.errors import UserError, needing
 from seq2seq_attn.files.reading import sha256
@@ -82,7 +82,7 @@ class StateIndex:
     steps: _Vectors  # (M, R): those of the first target, then those of the second, ...
     lines: NDArray[np.int64]  # (N,): from 0
     starts: NDArray[np.int64]  # (N + 1,): the first step of each target
-    text: tuple[EncodedSentences, EncodedSentences]  # sources and targets as bytes of UTF-8
+    text: tuple[EncodedLines, EncodedLines]  # sources and targets as bytes of UTF-8
 
     @classmethod
     def of_run(cls, model: TrainedModel, folder: Path, say: Say = lambda _: None) -> StateIndex:
@@ -109,7 +109,7 @@ class StateIndex:
         sources, steps, lines, starts = (
             np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sources", "steps", "lines", "starts")
         )
-        text = EncodedSentences.load(folder, "source"), EncodedSentences.load(folder, "target")
+        text = EncodedLines.load(folder, "source"), EncodedLines.load(folder, "target")
         return cls(sources, steps, lines, starts, text)
 
     def nearest_sources(self, vector: _Vectors, most: int) -> list[Neighbor]:
@@ -127,10 +127,7 @@ class StateIndex:
         return found
 
     def _pair(self, number: int, distance: float) -> Neighbor:
-        source, target = (
-            bytes(each.ids[each.offsets[number] : each.offsets[number + 1]].astype(np.uint8)).decode()
-            for each in self.text
-        )
+        source, target = (each[number].tobytes().decode() for each in self.text)
         return Neighbor(distance, int(self.lines[number]) + 1, source, target)
 
 
@@ -198,32 +195,28 @@ def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex | None:
         raise UserError(f"{pairs.name}: no training pair to search among")
     say(f"reading {len(kept):,} of {len(pairs):,} training pairs for the search of neighbors, once")
     lines = [line for line, _, _ in kept]
-    encoded = EncodedSentences.of(each for _, each, _ in kept), EncodedSentences.of(each for _, _, each in kept)
+    encoded = EncodedLines.of(each for _, each, _ in kept), EncodedLines.of(each for _, _, each in kept)
     _write_vectors(model, encoded, folder)
     for name, values in (("lines", np.array(lines)), ("starts", encoded[1].offsets)):
         with explained(folder):
             np.save(folder / f"{name}.npy", values)
     for side, text in (("source", pairs.source), ("target", pairs.target)):
-        EncodedSentences.of(text[line].encode() for line in lines).save(folder, side)
+        EncodedLines.of(np.frombuffer(text[line].encode(), np.uint8) for line in lines).save(folder, side)
     return None
 
 
-def _write_vectors(model: TrainedModel, pairs: tuple[EncodedSentences, EncodedSentences], folder: Path) -> None:
+def _write_vectors(model: TrainedModel, pairs: tuple[EncodedLines, EncodedLines], folder: Path) -> None:
     sources, targets = pairs
     batches = length_buckets(sources.lengths, targets.lengths, size=BATCH_TOKENS, seed=0)
     with explained(folder), (folder / "sources.npy").open("wb") as first, (folder / "steps.npy").open("wb") as second:
         source_rows, step_rows = _Rows(first, len(sources)), _Rows(second, int(targets.offsets[-1]))
         for batch in batches:
             model.at_step()
-            read, written = (_on_device(padded_batch(each, batch), model) for each in pairs)
+            read, written = (pad(each.select(np.array(batch)), model.device) for each in pairs)
             for number, vector in zip(batch, source_vectors(model.fused, read), strict=True):
                 source_rows.write(number, vector[None])
             for number, vectors in zip(batch, step_vectors(model.fused, read, written), strict=True):
                 step_rows.write(int(targets.offsets[number]), vectors)
-
-
-def _on_device(sentences: Tokens, model: TrainedModel) -> Tokens:
-    return sentences._replace(tokens=sentences.tokens.to(model.device))
 
 
 class _Rows:

@@ -1,4 +1,4 @@
-"""Sentences as token ids: one flat array, in memory or memory-mapped, and its batches of similar length."""
+"""What lines are to a model: one flat array, in memory or memory-mapped, and its batches of similar length."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq_attn.corpora.vocabulary import PAD
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.writing import explained, writing
 
 Ids = Sequence[int]
+Item = Ids | NDArray[Any]  # of one line: token ids, or an array with one row for each position
 UNITS = ("tokens", "sentences")
 
 _Lengths = Sequence[int] | NDArray[np.int64]
@@ -26,61 +27,97 @@ _BAND = 9 / 8
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedSentences:
-    """Sentence i is `ids[offsets[i] : offsets[i + 1]]`; no sentence is empty, as each ends in `</s>`."""
+class EncodedLines:
+    """Line i is `values[offsets[i] : offsets[i + 1]]`: token ids (N,), or anything with one row for each position."""
 
-    ids: NDArray[np.int32]
-    offsets: NDArray[np.int64]  # (sentences + 1,)
+    values: NDArray[Any]  # (positions of all lines, ...)
+    offsets: NDArray[np.int64]  # (lines + 1,)
 
     @classmethod
-    def of(cls, sentences: Iterable[Ids]) -> EncodedSentences:
-        """Encode sentences. Raises UserError for an empty one, over which a softmax would be NaN."""
-        ids, offsets = array("i"), array("q", [0])
-        for sentence in sentences:
-            ids.extend(sentence)
-            if len(ids) == offsets[-1]:
-                raise UserError(f"sentence {len(offsets) - 1} is empty; end every sentence with `</s>`")
-            offsets.append(len(ids))
-        return cls(np.asarray(ids), np.asarray(offsets))
+    def of(cls, items: Iterable[Item]) -> EncodedLines:
+        """Puts items into one array; lists of token ids become int32.
+
+        Raises:
+            UserError: An item has another shape, beside its length, or another type than the first.
+        """
+        values, offsets = bytearray(), array("q", [0])
+        first: NDArray[Any] = np.empty(0, dtype=np.int32)
+        for item in items:
+            rows = item if isinstance(item, np.ndarray) else np.array(item, dtype=np.int32)
+            if not len(first):
+                first = rows
+            elif len(rows) and (rows.dtype, rows.shape[1:]) != (first.dtype, first.shape[1:]):
+                found, before = (f"{each.dtype} {each.shape}" for each in (rows, first))
+                raise UserError(
+                    f"line {len(offsets)} is an array of {found}, and one before it of {before}; "
+                    f"all need the same type, and the same shape apart from their length"
+                )
+            values += rows.tobytes()
+            offsets.append(offsets[-1] + len(rows))
+        return cls(np.frombuffer(values, first.dtype).reshape(-1, *first.shape[1:]), np.asarray(offsets))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def __getitem__(self, line: int) -> NDArray[Any]:
+        """The item of a line, which is not copied."""
+        return self.values[self.offsets[line] : self.offsets[line + 1]]
+
+    def select(self, lines: NDArray[np.int64]) -> EncodedLines:
+        """The lines with these indices, in this order."""
+        starts = self.offsets[lines]
+        lengths = self.offsets[lines + 1] - starts
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        moved = np.repeat(starts - offsets[:-1], lengths)
+        return EncodedLines(self.values[np.arange(offsets[-1]) + moved], offsets)
+
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(sentences,), `</s>` included."""
+        """(lines,): positions of each, with the `</s>` of text."""
         return np.diff(self.offsets)
 
-    def ids_of(self, row: int) -> list[int]:
-        """The ids of one sentence."""
-        ids: list[int] = self.ids[self.offsets[row] : self.offsets[row + 1]].tolist()
-        return ids
-
-    def padded(self, rows: Sequence[int] | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens (B, L) of these sentences, padded with `<pad>` on the right, and their lengths (B,)."""
-        rows = np.asarray(rows)
-        starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts
-        positions = np.arange(lengths.max())
-        is_token = positions < lengths[:, None]
-        tokens = np.full(is_token.shape, PAD, dtype=np.int64)
-        tokens[is_token] = self.ids[(starts[:, None] + positions)[is_token]]
-        return tokens, lengths
-
     def save(self, folder: Path, side: str) -> None:
-        """Write `SIDE.ids.npy` and `SIDE.offsets.npy`."""
-        for name, values in (("ids", self.ids), ("offsets", self.offsets)):
+        """Writes `SIDE.values.npy` and `SIDE.offsets.npy`."""
+        for name, values in (("values", self.values), ("offsets", self.offsets)):
             path = folder / f"{side}.{name}.npy"
             with writing(path) as file, explained(path):
                 np.save(file, values)
 
     @classmethod
-    def load(cls, folder: Path, side: str) -> EncodedSentences:
-        """Memory-map what `save` wrote, so that processes share it and only the rows in use occupy memory.
+    def load(cls, folder: Path, side: str) -> EncodedLines:
+        """Memory-maps what `save` wrote, so that processes share it and only the rows in use occupy memory.
 
-        Raises OSError or ValueError if a file is missing or truncated.
+        Raises:
+            OSError, ValueError: A file is missing or truncated.
         """
-        return cls(*(np.asarray(np.load(folder / f"{side}.{name}.npy", mmap_mode="r")) for name in ("ids", "offsets")))
+        names = "values", "offsets"
+        return cls(*(np.asarray(np.load(folder / f"{side}.{name}.npy", mmap_mode="r")) for name in names))
+
+
+Items = Sequence[Item] | EncodedLines
+
+
+def padded(items: Items, filler: float = 0) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Pads the items of a batch to the longest of them.
+
+    Args:
+        items: B items, of the same type and shape apart from their lengths.
+        filler: what the padding is.
+
+    Returns:
+        The batch (B, L, ...), and the lengths (B,).
+
+    Raises:
+        UserError: An item has no position, so a softmax over it would be NaN.
+    """
+    lines = items if isinstance(items, EncodedLines) else EncodedLines.of(items)
+    lengths = lines.lengths
+    if not lengths.all():
+        raise UserError(f"sentence {int(lengths.argmin())} is empty; end every sentence with `</s>`")
+    is_filled = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    batch = np.full((*is_filled.shape, *lines.values.shape[1:]), filler, dtype=lines.values.dtype)
+    batch[is_filled] = lines.values
+    return batch, lengths
 
 
 def length_buckets(

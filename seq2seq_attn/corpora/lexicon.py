@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import MAX_TRANSLATIONS
@@ -41,7 +41,7 @@ class Lexicon(NamedTuple):
             raise UserError(f"{path}: not a valid lexicon ({error}); delete it, and it will be learned again") from None
 
 
-def learn_lexicon(sources: EncodedSentences, targets: EncodedSentences, source_size: int, target_size: int) -> Lexicon:
+def learn_lexicon(sources: EncodedLines, targets: EncodedLines, source_size: int, target_size: int) -> Lexicon:
     """The lexicon of a parallel corpus, for vocabularies of these sizes.
 
     IBM model 1: p(y | x) ∝ Π_i Σ_j t(y_i | x_j), with t estimated by expectation maximization from a uniform start
@@ -60,7 +60,7 @@ def learn_lexicon(sources: EncodedSentences, targets: EncodedSentences, source_s
     kept = rank < MAX_TRANSLATIONS
     translations = np.full((source_size, MAX_TRANSLATIONS), EOS)
     translations[source[kept], rank[kept]] = target[best_first[kept]]
-    counts = np.bincount(targets.ids, minlength=target_size)
+    counts = np.bincount(targets.values, minlength=target_size)
     return Lexicon(translations, np.argsort(-counts, kind="stable"))
 
 
@@ -80,13 +80,13 @@ def _translation_probabilities(
     return probability
 
 
-def _linked_tokens(sources: EncodedSentences, targets: EncodedSentences, target_size: int) -> _Links:
+def _linked_tokens(sources: EncodedLines, targets: EncodedLines, target_size: int) -> _Links:
     """Every (x_j, y_i) of every pair, in chunks of pairs: entries x_j V + y_i, and the index of the y in the chunk."""
     for first in range(0, len(sources), _CHUNK):
         last = min(first + _CHUNK, len(sources))
         target_lengths = targets.lengths[first:last]
         count = np.repeat(sources.lengths[first:last], target_lengths)  # links per y: its source length
         from_first = np.repeat(sources.offsets[first:last], target_lengths) - (np.cumsum(count) - count)
-        x = sources.ids[np.arange(count.sum()) + np.repeat(from_first, count)].astype(np.int64)
-        y = np.repeat(targets.ids[targets.offsets[first] : targets.offsets[last]], count)
+        x = sources.values[np.arange(count.sum()) + np.repeat(from_first, count)].astype(np.int64)
+        y = np.repeat(targets.values[targets.offsets[first] : targets.offsets[last]], count)
         yield x * target_size + y, np.repeat(np.arange(len(count)), count)

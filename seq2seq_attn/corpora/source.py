@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2seq_attn.corpora.encoded import EncodedSentences, Ids
+from seq2seq_attn.corpora.encoded import Items, padded
+from seq2seq_attn.corpora.vocabulary import PAD
 
 _Self = TypeVar("_Self")
 
@@ -65,15 +64,10 @@ def token_mask(lengths: Tensor, padded: Tensor) -> Tensor:
     return positions < lengths.to(padded.device, non_blocking=True)[:, None]
 
 
-def pad(ids: Sequence[Ids], device: torch.device | str = "cpu") -> Tokens:
-    """A batch of sentences, each a list of token ids that ends in `</s>`; the lengths stay on the CPU.
+def pad(sentences: Items, device: torch.device | str = "cpu") -> Tokens:
+    """A batch of sentences, each the token ids of a line, which end in `</s>`; the lengths stay on the CPU.
 
     UserError if a sentence has no token at all.
     """
-    tokens, lengths = padded_batch(EncodedSentences.of(ids), range(len(ids)))
-    return Tokens(tokens.to(device), lengths)
-
-
-def padded_batch(sentences: EncodedSentences, rows: Sequence[int] | NDArray[np.int64]) -> Tokens:
-    """A batch of the sentences with these indices, on the CPU."""
-    return Tokens(*map(torch.from_numpy, sentences.padded(rows)))
+    tokens, lengths = padded(sentences, PAD)
+    return Tokens(torch.from_numpy(tokens.astype(np.int64)).to(device), torch.from_numpy(lengths))

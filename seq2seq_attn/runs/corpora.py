@@ -21,7 +21,7 @@ from seq2seq_attn import corpora, files
 from seq2seq_attn.config import Config, PairFiles, SamplingConfig, TestFiles
 from seq2seq_attn.corpora.codec import Codec, load_codecs, save_codecs, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus, read_parallel, read_tsv
-from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
@@ -34,7 +34,7 @@ from seq2seq_attn.training.guided_alignment import CorpusLinks
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
 Codecs = tuple[Codec, Codec]  # source and target; the same object twice if they share one vocabulary
-EncodedCorpus = tuple[EncodedSentences, EncodedSentences]  # source and target, parallel
+EncodedCorpus = tuple[EncodedLines, EncodedLines]  # source and target, parallel
 
 _Value = TypeVar("_Value")
 
@@ -143,7 +143,7 @@ def encode_pairs(files: PairFiles, codecs: Codecs) -> EncodedCorpus:
     """Token ids of all pairs of these files, including blank and long ones."""
     source, target = codecs
     pairs = read_pairs(files)
-    return EncodedSentences.of(map(source.encode, pairs.source)), EncodedSentences.of(map(target.encode, pairs.target))
+    return EncodedLines.of(map(source.encode, pairs.source)), EncodedLines.of(map(target.encode, pairs.target))
 
 
 def linked_tokens(links: Path, files: PairFiles, codecs: Codecs) -> CorpusLinks:
@@ -166,12 +166,10 @@ def sampled_pairs(
     one with more than `longest` tokens is drawn.
     """
 
-    def sample(side: int, epoch: int) -> EncodedSentences:
+    def sample(side: int, epoch: int) -> EncodedLines:
         random = np.random.default_rng((seed, epoch, 1 + side))
         drawn = codecs[side].sample((pairs.source, pairs.target)[side], sampling.alpha, random)
-        return EncodedSentences.of(
-            ids if len(ids) - 1 <= longest else encoded[side].ids_of(row) for row, ids in enumerate(drawn)
-        )
+        return EncodedLines.of(ids if len(ids) - 1 <= longest else encoded[side][row] for row, ids in enumerate(drawn))
 
     return lambda epoch: (sample(0, epoch), sample(1, epoch) if sampling.sides == "both" else encoded[1])
 
@@ -275,7 +273,7 @@ def _save_encoded(pairs: EncodedCorpus, entry: Path) -> None:
 
 
 def _load_encoded(entry: Path) -> EncodedCorpus:
-    return EncodedSentences.load(entry, "source"), EncodedSentences.load(entry, "target")
+    return EncodedLines.load(entry, "source"), EncodedLines.load(entry, "target")
 
 
 def files_key(files: PairFiles) -> str:

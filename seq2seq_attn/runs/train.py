@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.corpora.codec import Codec, codec_files, load_codecs
-from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs
+from seq2seq_attn.corpora.corpus import FilteredPairs, ParallelCorpus, filter_pairs
+from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
     require_comet,
@@ -61,7 +62,7 @@ from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, session
 from seq2seq_attn.saved import weights_content
-from seq2seq_attn.training.batches import EncodedPairs, SampledPairs, loader
+from seq2seq_attn.training.batches import EncodedPairs
 from seq2seq_attn.training.checkpoints import trained_epochs
 from seq2seq_attn.training.divergence import DivergenceError
 from seq2seq_attn.training.loop import Validation, fit
@@ -135,7 +136,7 @@ def _train(
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
     training, kept = _training_pairs(config, codecs, shared)
-    validation, kept_to_validate = _usable_pairs(data.validation, data.max_length, codecs, shared)
+    validation = _usable_pairs(data.validation, data.max_length, codecs, shared)
     require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
     if config.training.guided_alignment and not any(context.reads_query for context in translator.contexts_that_read()):
@@ -154,7 +155,7 @@ def _train(
     sizes = "joint" if source is target else f"source, {len(target.vocabulary):,} target"
     say(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
-        f"validation {kept_to_validate}; vocabulary {len(source.vocabulary):,} {sizes}; "
+        f"validation {validation.filtered}; vocabulary {len(source.vocabulary):,} {sizes}; "
         f"unknown words: {', '.join(f'{part} {counts}' for part, counts in unknown.items())}"
     )
     for warning in (
@@ -181,14 +182,12 @@ def _train(
         files |= codec_files(source, target) | {METRICS: metrics_content(start)}
         files |= {f"{FOLDER}/{file}": content for file, content in own_files.items()}
     write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})  # of the cleared folder
-    options = config.training
-    size, unit, pinned = options.batch_size, options.batch_unit, on_cuda(options.accelerator)
     try:
         fitted = fit(
             model.translator,
-            options,
-            loader(training, size, unit, config.seed, pinned=pinned),
-            loader(validation, size, unit, pinned=pinned),
+            config.training,
+            training,
+            _batches(config, validation),
             validation_score(model, validation_pairs),
             folder,
             name,
@@ -233,26 +232,46 @@ def _device(config: Config) -> str:
     return f"CPU with {threads} thread{'s' if threads > 1 else ''}"
 
 
-def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:
-    """The pairs that are neither blank nor too long, and a description of what is left out."""
+class _Usable(NamedTuple):
+    """Encoded pairs, and which of them are neither blank nor too long."""
+
+    source: EncodedLines
+    target: EncodedLines
+    filtered: FilteredPairs
+
+
+def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache) -> _Usable:
     source, target = cached_pairs(files, codecs, shared)
     name = " and ".join(map(str, files.paths))
-    filtered = filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length)  # without `</s>`
-    return EncodedPairs(source, target, filtered.kept), str(filtered)
+    return _Usable(source, target, filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length))  # no `</s>`
 
 
 def _training_pairs(config: Config, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:
     """The usable training pairs, resampled in every epoch or with links, and a description of what is left out."""
     data = config.data
-    pairs, kept = _usable_pairs(data.train, data.longest_training, codecs, shared)
+    usable = _usable_pairs(data.train, data.longest_training, codecs, shared)
+    encode = links = None
     if (sampling := config.text.sampling) is not None:
-        usual = pairs.source, pairs.target
-        sample = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed, data.longest_training)
-        return SampledPairs(sample, pairs.kept), kept
+        usual = usable.source, usable.target
+        encode = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed, data.longest_training)
+        usable = _Usable(*encode(0), usable.filtered)
     if (guided := config.training.guided_alignment) is not None:
         links = linked_tokens(guided.links, data.train, codecs)
-        return EncodedPairs(pairs.source, pairs.target, pairs.kept, links), kept
-    return pairs, kept
+    return _batches(config, usable, config.seed, links=links, encode=encode), str(usable.filtered)
+
+
+def _batches(config: Config, pairs: _Usable, seed: int = 0, **rest: Any) -> EncodedPairs:
+    options = config.training
+    return EncodedPairs(
+        pairs.source,
+        pairs.target,
+        options.batch_size,
+        options.batch_unit,
+        seed,
+        kept=pairs.filtered.kept,
+        is_pinned=on_cuda(options.accelerator),
+        **rest,
+    )
 
 
 def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
@@ -261,13 +280,13 @@ def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
     lengths, places = np.unique(source, return_inverse=True)
     limits = np.array([options.limit(length) for length in lengths.tolist()])
     count = int(np.count_nonzero(target > limits[places]))
-    if count < MANY_CUT_SHORT * len(pairs):
+    if count < MANY_CUT_SHORT * len(target):
         return None
     rule, remedy = f"search.max_length={options.max_length}", "raise it"
     if options.max_length_ratio is not None:
         rule += f", and {options.max_length_ratio:g} S + {options.max_length_margin} for a source of S tokens"
         remedy = "raise search.max_length, or set search.max_length_ratio=null"
-    return f"{count:,} of {len(pairs):,} training targets are longer than a translation may be ({rule}); {remedy}"
+    return f"{count:,} of {len(target):,} training targets are longer than a translation may be ({rule}); {remedy}"
 
 
 def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | None:

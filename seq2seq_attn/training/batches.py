@@ -1,22 +1,24 @@
-"""Training batches: pairs are encoded once, bucketed by length in every epoch, and padded into tensors."""
+"""Training batches: what a training draws them from, and the pairs of a corpus in batches of similar length."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch import Tensor
+from torch.utils import data
 
-from seq2seq_attn.corpora.encoded import EncodedSentences, length_buckets
-from seq2seq_attn.corpora.source import Source, Tokens, padded_batch
+from seq2seq_attn.corpora.encoded import EncodedLines, Items, length_buckets
+from seq2seq_attn.corpora.source import Source, Tokens, pad
 from seq2seq_attn.training.guided_alignment import CorpusLinks, TokenLinks
 
 
 class Batch(NamedTuple):
-    """Sentence pairs of similar length."""
+    """Pairs of a source and a target, of similar length."""
 
     source: Source
     target: Tokens
@@ -24,106 +26,149 @@ class Batch(NamedTuple):
     rows: NDArray[np.int64] | None = None  # the indices of the pairs in their corpus, if they have any
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on the device; lengths stay on the CPU, where packing needs them."""
+        """The batch with its tensors on the device; lengths stay on the CPU, where packing needs them."""
         links = None if self.links is None else self.links.to(device)
         return self._replace(source=self.source.to(device), target=self.target.to(device), links=links)
 
+    def select(self, pairs: Tensor) -> Batch:
+        """The batch with only these pairs (M,), in this order, without the padding that they do not need."""
+        links = None if self.links is None else self.links.select(pairs)
+        rows = None if self.rows is None else self.rows[pairs.numpy()]
+        return Batch(self.source.select(pairs), self.target.select(pairs), links, rows)
+
     def halves(self) -> tuple[Batch, Batch]:
-        """Two batches with one half of the pairs each, without the padding that they do not need."""
-        middle = len(self.source.lengths) // 2
-
-        def part(start: int, end: int) -> Batch:
-            own = torch.arange(start, end)
-            links = None if self.links is None else self.links.of_pairs(start, end)
-            rows = None if self.rows is None else self.rows[start:end]
-            return Batch(self.source.select(own), self.target.select(own), links, rows)
-
-        return part(0, middle), part(middle, len(self.source.lengths))
+        """Two batches with one half of the pairs each."""
+        pairs = torch.arange(len(self.target.lengths))
+        middle = len(pairs) // 2
+        return self.select(pairs[:middle]), self.select(pairs[middle:])
 
     def twice(self) -> Batch:
         """The batch with a copy of all its pairs after them."""
-        pairs = len(self.source.lengths)
-        both = torch.arange(pairs).repeat(2)
-        links = None if self.links is None else self.links.twice(pairs)
-        return Batch(self.source.select(both), self.target.select(both), links)
+        return self.select(torch.arange(len(self.target.lengths)).repeat(2))
 
 
-class EncodedPairs(Dataset[Batch]):
-    """The pairs of an encoded corpus, or its rows `kept`; indexing with a list gives a batch, with its `links`."""
+class Dataset(Protocol):
+    """What a training draws its batches from: `EncodedPairs`, or an object of your own with these methods.
+
+    An epoch is one pass over the batches, in an order that its number determines.
+    """
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        ...
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches of the epoch; directly after `load_state_dict`, those that were left of it."""
+        ...
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called before the batches of each epoch, counted from 0."""
+        ...
+
+    def shard(self, rank: int, world: int) -> Dataset:
+        """The share of one of `world` processes: together, their n-th batches are the n-th batch of this dataset."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where in its epoch the dataset is, in values that JSON can hold; a checkpoint has it."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from a `state_dict`, with the batch after the last one that was drawn before it was taken."""
+        ...
+
+
+class EncodedPairs(data.Dataset[Batch]):
+    """The pairs of an encoded corpus, in batches of similar length (`length_buckets`).
+
+    Args:
+        source: What the encoder reads.
+        target: Token ids, parallel to `source`.
+        size: Of a batch, in `unit`.
+        unit: `sentences`, or `tokens` of each side with padding.
+        seed: Determines, with the number of the epoch, the batches and their order.
+        kept: The lines of the corpus that are used; all by default.
+        links: Between the tokens of each pair, for guided alignment.
+        collate: Makes a batch of sources, as `FrontEnd.collate`.
+        encode: A new encoding of source and target in every epoch after the first.
+        is_pinned: Whether batches are in pinned memory, so that copies to a GPU overlap its computation.
+    """
 
     def __init__(
         self,
-        source: EncodedSentences,
-        target: EncodedSentences,
+        source: EncodedLines,
+        target: EncodedLines,
+        size: int,
+        unit: str = "sentences",
+        seed: int = 0,
+        *,
         kept: NDArray[np.int64] | None = None,
         links: CorpusLinks | None = None,
+        collate: Callable[[Items], Source] = pad,
+        encode: Callable[[int], tuple[EncodedLines, EncodedLines]] | None = None,
+        is_pinned: bool = False,
     ) -> None:
-        self.source = source
-        self.target = target
+        self.source, self.target = source, target
+        self.size, self.unit, self.seed = size, unit, seed
         self.kept = np.arange(len(source)) if kept is None else kept
-        self.links = links
-
-    def __len__(self) -> int:
-        return len(self.kept)
-
-    def __getitem__(self, indices: list[int]) -> Batch:
-        rows = self.kept[indices]
-        links = None if self.links is None else self.links.of(rows)
-        return Batch(padded_batch(self.source, rows), padded_batch(self.target, rows), links, rows)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called before the batches of an epoch other than the first are drawn."""
+        self.links, self.collate, self.encode, self.is_pinned = links, collate, encode, is_pinned
+        self.rank, self.world = 0, 1
+        self.epoch = self.first = self.drawn = 0  # the next pass leaves out the `first` batches of its epoch
+        self.batches = self._draw()
 
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Source and target lengths of each pair, `</s>` included."""
         return self.source.lengths[self.kept], self.target.lengths[self.kept]
 
-
-class SampledPairs(EncodedPairs):
-    """Pairs with a new segmentation in every epoch: `sample(epoch)` encodes the whole corpus, source and target."""
-
-    def __init__(
-        self, sample: Callable[[int], tuple[EncodedSentences, EncodedSentences]], kept: NDArray[np.int64] | None = None
-    ) -> None:
-        super().__init__(*sample(0), kept)
-        self.sample = sample
-
-    def set_epoch(self, epoch: int) -> None:
-        self.source, self.target = self.sample(epoch)
-
-
-class LengthBuckets(Sampler[list[int]]):
-    """The batches of `length_buckets` for (seed, epoch), which a resumed run repeats.
-
-    A run that is resumed within an epoch sets `first`, the number of batches to leave out once.
-    """
-
-    def __init__(self, pairs: EncodedPairs, size: int, unit: str, seed: int) -> None:
-        self.pairs = pairs
-        self.size, self.unit, self.seed = size, unit, seed
-        self.epoch = self.first = 0
-        self.batches = self._draw()
-
-    def set_epoch(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.pairs.set_epoch(epoch)
-            self.batches = self._draw()
-
     def _draw(self) -> list[list[int]]:
-        return length_buckets(*self.pairs.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        first, self.first = self.first, 0
-        yield from self.batches[first:]
+        return length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __len__(self) -> int:
         return len(self.batches)
 
+    def __getitem__(self, pairs: list[int]) -> Batch:
+        """The batch of these of the pairs that are used."""
+        rows = self.kept[pairs]
+        links = None if self.links is None else self.links.of(rows)
+        return Batch(self.collate(self.source.select(rows)), pad(self.target.select(rows)), links, rows)
 
-def loader(pairs: EncodedPairs, size: int, unit: str, seed: int = 0, pinned: bool = False) -> DataLoader[Batch]:
-    """Batches of `size` sentences or tokens; `pinned` memory allows copies to a GPU that overlap its computation."""
-    buckets = LengthBuckets(pairs, size, unit, seed)
-    # As `sampler`, not as `batch_sampler`: a dataset that is indexed with a whole batch makes its tensors at once.
-    return DataLoader(pairs, sampler=buckets, batch_size=None, pin_memory=pinned)
+    def __iter__(self) -> Iterator[Batch]:
+        first, self.first = self.first, 0
+        own = [batch[self.rank :: self.world] for batch in self.batches[first:]]
+        # `own` as sampler: a dataset that is indexed with a whole batch makes its tensors at once.
+        loader: data.DataLoader[Batch] = data.DataLoader(
+            self, sampler=own, batch_size=None, collate_fn=_itself, pin_memory=self.is_pinned
+        )
+        return self._counted(iter(loader), first)
+
+    def _counted(self, batches: Iterator[Batch], first: int) -> Iterator[Batch]:
+        for self.drawn, batch in enumerate(batches, first + 1):
+            yield batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draws the batches of another epoch."""
+        if epoch != self.epoch:
+            self.epoch, self.first, self.drawn = epoch, 0, 0
+            if self.encode is not None:
+                self.source, self.target = self.encode(epoch)
+            self.batches = self._draw()
+
+    def shard(self, rank: int, world: int) -> EncodedPairs:
+        """Every `world`-th pair of each batch, from pair `rank` on; none of a batch that has no more than `rank`."""
+        share = copy.copy(self)
+        share.rank, share.world = rank, world
+        return share
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epoch, and the number of its batches that were drawn."""
+        return {"epoch": self.epoch, "batch": self.drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues within an epoch."""
+        self.set_epoch(state["epoch"])
+        self.first = self.drawn = state["batch"]
+
+
+def _itself(batch: Any) -> Any:
+    return batch

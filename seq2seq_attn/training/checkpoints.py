@@ -50,6 +50,7 @@ class TrainingState:
     since_best: NonNegativeInt = 0  # validations that count against `patience`
     plateau: tuple[float, NonNegativeInt, float] | None = None  # best score, bad validations, learning rate
     curve: list[dict[str, int | float]] = field(default_factory=list)  # the rows of the log
+    data: dict[str, Any] = field(default_factory=dict)  # where the dataset is in its epoch
 
 
 @dataclass(config=ConfigDict(strict=True, extra="forbid"))

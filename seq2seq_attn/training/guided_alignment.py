@@ -30,15 +30,10 @@ class TokenLinks(NamedTuple):
     def to(self, device: torch.device) -> TokenLinks:
         return TokenLinks(*(part.to(device, non_blocking=True) for part in self))
 
-    def twice(self, pairs: int) -> TokenLinks:
-        """The links of a batch with a copy of all its `pairs` after them."""
-        both = TokenLinks(*(torch.cat((part, part)) for part in self))
-        return both._replace(row=torch.cat((self.row, self.row + pairs)))
-
-    def of_pairs(self, start: int, end: int) -> TokenLinks:
-        """The links of these pairs of the batch, as a batch of their own."""
-        own = (self.row >= start) & (self.row < end)
-        return TokenLinks(self.row[own] - start, self.target[own], self.source[own], self.share[own])
+    def select(self, pairs: Tensor) -> TokenLinks:
+        """The links of these pairs (M,) of the batch, as a batch of their own in this order."""
+        row, link = (pairs.to(self.row.device)[:, None] == self.row).nonzero(as_tuple=True)
+        return TokenLinks(row, self.target[link], self.source[link], self.share[link])
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
-from torch.utils.data import DataLoader
 
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.evaluation.metrics import LOSS, Metric
@@ -26,7 +25,7 @@ from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is_synchronous
 from seq2seq_attn.saved import unique_tensors
 from seq2seq_attn.training.average import WeightAverage, evaluating
-from seq2seq_attn.training.batches import Batch, LengthBuckets
+from seq2seq_attn.training.batches import Batch, Dataset
 from seq2seq_attn.training.checkpoints import Checkpoint, TrainingState, keep_epoch, read_checkpoint, write_checkpoint
 from seq2seq_attn.training.config import TrainingConfig, make_optimizer, plateau, rate_per_step
 from seq2seq_attn.training.divergence import SkippedSteps
@@ -64,8 +63,8 @@ class Fitted(NamedTuple):
 def fit(
     model: Seq2Seq,
     config: TrainingConfig,
-    training: DataLoader[Batch],
-    validation: DataLoader[Batch],
+    training: Dataset,
+    validation: Iterable[Batch],
     scoring: Validation | None,
     folder: Path,
     name: str = "training",
@@ -114,17 +113,14 @@ class Loop:
         self,
         model: Seq2Seq,
         config: TrainingConfig,
-        training: DataLoader[Batch],
-        validation: DataLoader[Batch],
+        training: Dataset,
+        validation: Iterable[Batch],
         scoring: Validation | None,
         folder: Path,
     ) -> None:
-        if not isinstance(training.sampler, LengthBuckets):
-            raise TypeError("the training batches must come from training.batches.loader")
         self.device = torch.device(device_type(config.accelerator))
         self.model, self.config, self.folder = model.to(self.device), config, folder
-        self.training, self.buckets = training, training.sampler
-        self.validation, self.scoring = validation, scoring
+        self.training, self.validation, self.scoring = training, validation, scoring
         self.monitor = LOSS if scoring is None or config.monitor == "loss" else scoring.metric
         self.steps = len(training) * config.max_epochs
         self.state = TrainingState()
@@ -183,11 +179,10 @@ class Loop:
     def train_epoch(self) -> None:
         """A step for each batch of the epoch that the state does not contain yet."""
         state = self.state
-        self.buckets.set_epoch(state.epoch)
-        self.buckets.first = state.batch
-        batches = iter(self.training)  # draws a number from torch's generator; several processes: each has its share
+        self.training.set_epoch(state.epoch)
+        batches = iter(self.training)  # may draw numbers; several processes: each iterates over its `shard`
         if state.batch and self.random is not None:
-            self.random.restore()  # within an epoch, after that draw
+            self.random.restore()  # within an epoch, after those numbers
         elif not state.batch:
             state.epoch_tokens, state.epoch_seconds = 0, 0.0
             self.epoch_negative.zero_()
@@ -198,7 +193,7 @@ class Loop:
             state.training_seconds += self._count_seconds()
             self.lines.show_step(state.step)
             # After the last batch comes the validation, and then the checkpoint of the epoch.
-            if time.perf_counter() >= self.due and state.batch < len(self.buckets):
+            if time.perf_counter() >= self.due and state.batch < len(self.training):
                 self.skipped.require_health(state)
                 self.save()
         self.skipped.require_health(state)
@@ -316,6 +311,7 @@ class Loop:
         if self.plateau is not None:
             rate = self.optimizer.param_groups[0]["lr"]
             self.state.plateau = self.plateau.best, self.plateau.num_bad_epochs, rate
+        self.state.data = self.training.state_dict()
         self.curves.save(self.state)
         write_checkpoint(self.folder, Checkpoint(self.state, self.tensors(), RandomStates.now()))
         end = time.perf_counter()
@@ -326,6 +322,7 @@ class Loop:
         self.state, tensors, self.random = read_checkpoint(self.folder, self.tensors(), say)
         self.config.require_epochs(self.state.epoch, self.folder)
         copy_(self.tensors(), tensors)
+        self.training.load_state_dict(self.state.data)
         if self.plateau is not None and self.state.plateau is not None:
             self.plateau.best, self.plateau.num_bad_epochs, rate = self.state.plateau
             self.optimizer.param_groups[0]["lr"] = rate

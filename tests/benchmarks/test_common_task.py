@@ -21,7 +21,7 @@ def job(what="training", **setting):
 def test_synthetic_sentences_are_as_long_as_those_of_multi30k():
     """Means and quartiles of its training set in BPE: 15.0 and 12, 14, 17 of the source, 15.1 and 12, 14, 18."""
     corpus = synthetic_corpus(job(), EFFORT)
-    for side, third_quartile in ((corpus.pairs.source, 17), (corpus.pairs.target, 18)):
+    for side, third_quartile in ((corpus.source, 17), (corpus.target, 18)):
         lengths = sorted(side.lengths)
         assert sum(lengths) / len(lengths) == pytest.approx(15, abs=0.2)
         assert [lengths[len(lengths) * quarter // 4] for quarter in (1, 2, 3)] == [12, 14, third_quartile]
@@ -29,15 +29,15 @@ def test_synthetic_sentences_are_as_long_as_those_of_multi30k():
 
 def test_synthetic_sentences_end_once_and_use_the_whole_vocabulary():
     corpus = synthetic_corpus(job(vocabulary=50), EFFORT)
-    source = corpus.pairs.source
-    assert (np.flatnonzero(source.ids == EOS) + 1).tolist() == source.offsets[1:].tolist()
-    assert set(corpus.pairs.target.ids) == {EOS, *range(len(SPECIALS), 50)}
+    source = corpus.source
+    assert (np.flatnonzero(source.values == EOS) + 1).tolist() == source.offsets[1:].tolist()
+    assert set(corpus.target.values) == {EOS, *range(len(SPECIALS), 50)}
 
 
 def test_every_sentence_has_the_given_length():
     corpus = synthetic_corpus(job(length=7, batch=4), EFFORT)
-    assert {*corpus.pairs.source.lengths, *corpus.pairs.target.lengths, *map(len, corpus.test)} == {7}
-    assert len(corpus.pairs) == 4 * (2 + 3)
+    assert {*corpus.source.lengths, *corpus.target.lengths, *map(len, corpus.test)} == {7}
+    assert len(corpus.source) == 4 * (2 + 3)
 
 
 def test_the_floor_uses_batches_that_training_is_timed_on():
@@ -62,9 +62,8 @@ def test_a_folder_is_read_as_the_peers_read_it(tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     corpus = read_corpus(tmp_path)
-    source, target, *_ = corpus.pairs[[0, 1]]
-    assert source.tokens.tolist() == [[4, 5, 3], [5, 0, 3]]
-    assert target.tokens.tolist() == [[5, 3, 1, 1], [4, 4, 4, 3]]
+    assert [line.tolist() for line in corpus.source] == [[4, 5, 3], [5, 0, 3]]
+    assert [line.tolist() for line in corpus.target] == [[5, 3], [4, 4, 4, 3]]
     assert (corpus.test, corpus.entries) == ([[4, 3]], 6)
     (tmp_path / "train.bpe.de").write_text("a\n")
     with pytest.raises(UserError, match=r"train\.bpe\.en has 2 lines and train\.bpe\.de 1"):

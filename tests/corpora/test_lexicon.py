@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from seq2seq_attn.corpora import lexicon
-from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.lexicon import ITERATIONS, MAX_TRANSLATIONS, Lexicon, learn_lexicon
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
@@ -15,7 +15,7 @@ from seq2seq_attn.errors import UserError
 
 def learn(pairs, source_size, target_size):
     sources, targets = ([[*sentence, EOS] for sentence in side] for side in zip(*pairs, strict=True))
-    return learn_lexicon(EncodedSentences.of(sources), EncodedSentences.of(targets), source_size, target_size)
+    return learn_lexicon(EncodedLines.of(sources), EncodedLines.of(targets), source_size, target_size)
 
 
 def random_pairs():

@@ -8,7 +8,7 @@ import torch
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
-from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
@@ -21,7 +21,7 @@ from seq2seq_attn.runs.train import train
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 from seq2seq_attn.strict import override, parse
 from seq2seq_attn.training import loop
-from seq2seq_attn.training.batches import Batch, EncodedPairs, loader
+from seq2seq_attn.training.batches import Batch, EncodedPairs
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.loop import Loop
 from seq2seq_attn.training.loss import training_loss
@@ -187,8 +187,8 @@ def test_a_step_with_infinite_gradients_is_left_out(config, tmp_path, monkeypatc
 def test_a_batch_too_large_for_the_memory_of_the_gpu_is_trained_in_halves(tmp_path):
     """Three quarters of what the step needs are left to this process."""
     values = MODELS["additive"] | {"embedding_size": 512, "decoder": {"hidden_size": 512}}
-    few = EncodedSentences.of([[4, 3]])
-    batches = loader(EncodedPairs(few, few), 1, "sentences")
+    few = EncodedLines.of([[4, 3]])
+    batches = EncodedPairs(few, few, 1)
     training = Loop(make(values), TrainingConfig(), batches, batches, None, tmp_path)
     many = sentences([60] * 512)
     batch = Batch(many, many).to(torch.device("cuda"))

@@ -96,7 +96,7 @@ def test_cached_ids_equal_those_of_the_codecs(config, cache):
         for codec, lines, ids in zip(
             codecs, (pairs.source, pairs.target), cached_pairs(config.data.validation, codecs, cache), strict=True
         ):
-            assert [ids.padded([row])[0][0].tolist() for row in range(len(ids))] == list(map(codec.encode, lines))
+            assert [line.tolist() for line in ids] == list(map(codec.encode, lines))
 
 
 def test_the_cache_depends_on_the_text_and_not_on_its_name(config, cache, tmp_path):
@@ -174,7 +174,7 @@ def test_batches_are_pinned_only_for_a_cuda_device(config, tmp_path, monkeypatch
         pass
 
     def fit(translator, options, training, validation, *rest, **others):
-        assert (training.pin_memory, validation.pin_memory) == (cuda, cuda)
+        assert (training.is_pinned, validation.is_pinned) == (cuda, cuda)
         raise FitReachedError
 
     monkeypatch.setattr(run_file, "fit", fit)
@@ -193,7 +193,7 @@ def test_a_cuda_device_is_used_if_available_and_requested(accelerator, there, us
 
 
 def lines_of(codec, sentences):
-    return [codec.decode(sentences.padded([row])[0][0].tolist()) for row in range(len(sentences))]
+    return [codec.decode(line.tolist()) for line in sentences]
 
 
 @pytest.mark.parametrize("sides", ["both", "source"])
@@ -204,12 +204,12 @@ def test_every_epoch_has_another_segmentation_of_the_same_lines(config, cache, s
     sample = sampled_pairs(pairs, usual, codecs, options, seed=1, longest=100)
     for side, lines in enumerate((pairs.source, pairs.target)):
         first, again, second = (sample(epoch)[side] for epoch in (0, 0, 1))
-        assert first.ids.tolist() == again.ids.tolist()
+        assert first.values.tolist() == again.values.tolist()
         is_sampled = sides == "both" or side == 0
-        assert (first.ids.tolist() != second.ids.tolist()) == is_sampled
-        assert (first.ids.tolist() != usual[side].ids.tolist()) == is_sampled
+        assert (first.values.tolist() != second.values.tolist()) == is_sampled
+        assert (first.values.tolist() != usual[side].values.tolist()) == is_sampled
         assert lines_of(codecs[side], first) == lines_of(codecs[side], second) == lines
-    assert sample(0)[0].ids.tolist() != sampled_pairs(pairs, usual, codecs, options, 2, 100)(0)[0].ids.tolist()
+    assert sample(0)[0].values.tolist() != sampled_pairs(pairs, usual, codecs, options, 2, 100)(0)[0].values.tolist()
 
 
 def test_a_sentence_keeps_its_usual_segmentation_where_another_would_be_too_long(config, cache):
@@ -220,7 +220,7 @@ def test_a_sentence_keeps_its_usual_segmentation_where_another_would_be_too_long
     is_long = free.lengths - 1 > 6
     assert 0 < is_long.sum() < len(free)
     for row, long in enumerate(is_long.tolist()):
-        assert bounded.ids_of(row) == (usual[0] if long else free).ids_of(row)
+        assert bounded[row].tolist() == (usual[0] if long else free)[row].tolist()
 
 
 def test_a_training_with_sampled_segmentations_is_resumed_exactly_and_shares_the_codecs(config, cache, tmp_path):

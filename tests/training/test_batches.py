@@ -1,55 +1,106 @@
 """Batches: every pair once per epoch, in new batches each epoch, padded without loss."""
 
 import numpy as np
+import pytest
 import torch
 
-from seq2seq_attn.corpora.encoded import EncodedSentences
-from seq2seq_attn.training.batches import EncodedPairs, LengthBuckets, loader
+from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.training.batches import Batch, EncodedPairs
+from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 
-def encoded(source, target, kept=None):
-    return EncodedPairs(EncodedSentences.of(source), EncodedSentences.of(target), kept)
+def encoded(source, target, size=8, unit="sentences", **options):
+    return EncodedPairs(EncodedLines.of(source), EncodedLines.of(target), size, unit, **options)
 
 
-PAIRS = encoded([[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)])
+SOURCE, TARGET = [[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)]
 
 
-def test_every_pair_is_in_exactly_one_batch_of_an_epoch():
-    buckets = LengthBuckets(PAIRS, 8, "sentences", seed=1)
-    assert sorted(index for batch in buckets for index in batch) == list(range(53))
-    assert len(buckets) == len(list(buckets)) == 7
+@pytest.fixture
+def pairs():
+    return encoded(SOURCE, TARGET, seed=1)
 
 
-def test_epochs_differ_and_repeat_by_number():
-    buckets = LengthBuckets(PAIRS, 8, "sentences", seed=1)
-    first = list(buckets)
-    buckets.set_epoch(1)
-    assert list(buckets) != first
-    buckets.set_epoch(0)
-    assert list(buckets) == first
+def rows(batches):
+    return [batch.rows.tolist() for batch in batches]
+
+
+def test_every_pair_is_in_exactly_one_batch_of_an_epoch(pairs):
+    assert sorted(index for batch in rows(pairs) for index in batch) == list(range(53))
+    assert len(pairs) == len(list(pairs)) == 7
+
+
+def test_epochs_differ_and_repeat_by_number(pairs):
+    first = rows(pairs)
+    pairs.set_epoch(1)
+    assert rows(pairs) != first
+    pairs.set_epoch(0)
+    assert rows(pairs) == first
 
 
 def test_a_batch_contains_its_sentences():
-    pairs = encoded([[7, 3], [11, 3], [4, 5, 3]], [[8, 9, 10, 3], [12, 3], [6, 3]])
-    batch = pairs[[2, 0]]
+    (batch,) = encoded([[7, 3], [11, 3], [4, 5, 3]], [[8, 9, 10, 3], [12, 3], [6, 3]])
+    batch = batch.select(torch.tensor([batch.rows.tolist().index(row) for row in (2, 0)]))
     assert batch.source.tokens[batch.source.is_token].tolist() == [4, 5, 3, 7, 3]
     assert batch.target.tokens[batch.target.is_token].tolist() == [6, 3, 8, 9, 10, 3]
     assert batch.source.lengths.tolist() == [3, 2]
 
 
 def test_excluded_pairs_are_in_no_batch():
-    pairs = encoded([[7, 3], [11, 11, 3], [4, 3]], [[8, 3], [12, 3], [6, 9, 3]], kept=np.array([0, 2]))
-    (batch,) = loader(pairs, 2, "sentences")
+    (batch,) = encoded([[7, 3], [11, 11, 3], [4, 3]], [[8, 3], [12, 3], [6, 9, 3]], kept=np.array([0, 2]))
     assert sorted(batch.source.tokens.tolist()) == [[4, 3], [7, 3]]
     assert sorted(batch.target.tokens.tolist()) == [[6, 9, 3], [8, 3, 1]]
 
 
 def test_a_token_budget_counts_padding():
-    for batch in loader(PAIRS, 30, "tokens"):
+    for batch in encoded(SOURCE, TARGET, 30, "tokens"):
         assert max(batch.source.tokens.numel(), batch.target.tokens.numel()) <= 30
 
 
-def test_lengths_stay_on_the_cpu_when_a_batch_moves():
-    moved = PAIRS[[0, 1]].to(torch.device("meta"))
+def test_lengths_stay_on_the_cpu_when_a_batch_moves(pairs):
+    moved = pairs[[0, 1]].to(torch.device("meta"))
     assert moved.source.tokens.device.type == "meta"
     assert moved.source.lengths.device.type == "cpu"
+
+
+@pytest.mark.parametrize("world", [2, 3, 60])
+def test_the_shards_of_all_processes_are_exactly_the_batches_of_one(pairs, world):
+    pairs.set_epoch(2)
+    shards = [rows(pairs.shard(rank, world)) for rank in range(world)]
+    for whole, *parts in zip(rows(pairs), *shards, strict=True):
+        assert sorted(row for part in parts for row in part) == sorted(whole)
+        assert all(part == whole[rank::world] for rank, part in enumerate(parts))
+
+
+@pytest.mark.parametrize("drawn", [1, 4, 7])
+def test_a_state_continues_with_the_batch_after_the_last_that_was_drawn(pairs, drawn):
+    pairs.set_epoch(3)
+    batches, resumed = iter(pairs), encoded(SOURCE, TARGET, seed=1)
+    for _ in range(drawn):
+        next(batches)
+    resumed.load_state_dict(pairs.state_dict())
+    resumed.set_epoch(3)
+    assert rows(resumed) == rows(batches)
+    assert len(rows(resumed)) == 7  # the next pass is a whole one
+    pairs.set_epoch(4)
+    resumed.load_state_dict(pairs.state_dict())
+    assert rows(resumed) == rows(pairs)
+
+
+def test_a_batch_is_selected_with_its_links_and_without_needless_padding():
+    links = CorpusLinks.between([{(0, 0)}, {(1, 0), (0, 1)}, {(0, 0)}], [([0], [0]), ([0, 1], [0, 1]), ([0], [0])])
+    pairs = encoded([[7, 3], [8, 9, 3], [4, 3]], [[5, 3], [6, 7, 3], [8, 3]], links=links)
+    batch: Batch = pairs[[0, 1, 2]].select(torch.tensor([2, 0, 2]))
+    assert batch.source.tokens.tolist() == [[4, 3], [7, 3], [4, 3]]
+    assert batch.links.row.tolist() == [0, 1, 2]
+    assert batch.rows.tolist() == [2, 0, 2]
+    (twice,) = [pairs[[0, 1]].twice()]
+    assert twice.source.tokens.tolist() == [[7, 3, 1], [8, 9, 3], [7, 3, 1], [8, 9, 3]]
+    assert list(zip(*(part.tolist() for part in twice.links[:3]), strict=True)) == [
+        (0, 0, 0),
+        (1, 0, 1),
+        (1, 1, 0),
+        (2, 0, 0),
+        (3, 0, 1),
+        (3, 1, 0),
+    ]

@@ -9,7 +9,6 @@ from test_loop import reversal_pairs
 import seq2seq_attn
 from seq2seq_attn import ops
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.training.batches import loader
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.loop import Loop
 
@@ -44,11 +43,10 @@ def test_each_file_that_follows_a_sentence_is_called_from_one_before_it(tmp_path
     files = re.findall(r"^\d+\. `([\w/]+\.py)`", guide, flags=re.MULTILINE)
     assert files[0] == "training/loop.py"
     pairs = reversal_pairs()
-    batches = loader(pairs, 8, "sentences")
     config = TrainingConfig(accelerator="cpu")
     sizes = {"embedding_size": 6, "encoder": {"hidden_size": 5}, "decoder": {"kind": "bahdanau", "hidden_size": 7}}
     model = RecurrentConfig.model_validate(sizes).build(11, 11, joint=False)
-    loop = Loop(model, config, batches, batches, None, tmp_path)
+    loop = Loop(model, config, pairs, pairs, None, tmp_path)
     with ops.reference():
         calls = calls_between(files, lambda: loop.step(pairs[[0, 1, 2]]))
     for place, file in enumerate(files[1:], start=1):

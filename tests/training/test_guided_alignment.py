@@ -9,7 +9,7 @@ from seq2seq_attn import ops
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.codec import train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
-from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
@@ -75,7 +75,8 @@ def test_the_tokens_of_linked_words_are_linked():
 
 
 def test_a_batch_carries_the_links_of_its_pairs_without_those_left_out():
-    pairs = EncodedPairs(EncodedSentences.of(SOURCE), EncodedSentences.of(TARGET), np.array([1, 2]), CORPUS)
+    text = EncodedLines.of(SOURCE), EncodedLines.of(TARGET)
+    pairs = EncodedPairs(*text, 2, kept=np.array([1, 2]), links=CORPUS)
     links = pairs[[1, 0]].links  # pairs 2 and 1 of the corpus
     assert [part.tolist() for part in links] == [[0, 0, 0], [0, 1, 2], [2, 1, 0], [1, 1, 1]]
     assert pairs[[0]].links.row.tolist() == []

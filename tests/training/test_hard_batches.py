@@ -200,5 +200,5 @@ def test_halves_are_the_pairs_of_a_batch_with_their_links_and_without_padding():
     assert [part.tolist() for part in second.links] == [[0, 1, 1], [1, 0, 2], [0, 1, 0], [0.5, 0.25, 1.0]]
     assert (first.rows.tolist(), second.rows.tolist()) == ([7], [5, 6])
     pairs = reversal_pairs(6)
-    kept = EncodedPairs(pairs.source, pairs.target, np.array([1, 3, 5]))
+    kept = EncodedPairs(pairs.source, pairs.target, 2, kept=np.array([1, 3, 5]))
     assert kept[[2, 0]].rows.tolist() == [5, 1]

@@ -15,27 +15,27 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from seq2seq_attn.corpora.encoded import EncodedSentences
+from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.training import CURVES, LAST, progress
-from seq2seq_attn.training.batches import EncodedPairs, loader
+from seq2seq_attn.training.batches import Batch, EncodedPairs
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.loop import Validation, fit
 
 END = 3
 
 
-def reversal_pairs(count=48, seed=0):
+def reversal_pairs(count=48, size=8, unit="sentences", *, order=0, seed=0):
     draw = torch.Generator().manual_seed(seed)
     sentences = [
         torch.randint(4, 11, (int(torch.randint(2, 6, (1,), generator=draw)),), generator=draw).tolist()
         for _ in range(count)
     ]
-    return EncodedPairs(
-        EncodedSentences.of([*s, END] for s in sentences), EncodedSentences.of([*s[::-1], END] for s in sentences)
-    )
+    source, target = ([[*s[::step], END] for s in sentences] for step in (1, -1))
+    return EncodedPairs(EncodedLines.of(source), EncodedLines.of(target), size, unit, order)
 
 
 def small_model(**dropout):
@@ -57,13 +57,13 @@ def run(folder, model=None, validate=None, metric="bleu", resume=False, say=prin
     values = {"monitor": "loss", "batch_size": 8, "max_epochs": 4, "patience": None, "accelerator": "cpu"}
     plain = {"label_smoothing": 0.0, "ema_decay": None, "optimizer": optimizer}
     config = TrainingConfig.model_validate(values | plain | changes)
-    pairs, model = reversal_pairs(), model or small_model()
+    model = model or small_model()
     torch.manual_seed(2)
     fitted = fit(
         model,
         config,
-        loader(pairs, config.batch_size, config.batch_unit, seed=5),
-        loader(reversal_pairs(16, seed=9), 16, "sentences"),
+        reversal_pairs(48, config.batch_size, config.batch_unit, order=5),
+        reversal_pairs(16, 16, seed=9),
         validate and Validation(METRICS[metric], validate),
         folder,
         resume=resume,
@@ -181,8 +181,7 @@ def test_every_epoch_has_different_batches(tmp_path):
             return super().__getitem__(indices)
 
     config = TrainingConfig(max_epochs=3, batch_size=8, monitor="loss", accelerator="cpu")
-    batches = loader(Watched(pairs.source, pairs.target), 8, "sentences", seed=5)
-    fit(small_model(), config, batches, loader(pairs, 8, "sentences"), None, tmp_path, bar=False)
+    fit(small_model(), config, Watched(pairs.source, pairs.target, 8, seed=5), pairs, None, tmp_path, bar=False)
     epochs = [sorted(map(sorted, seen[start : start + 6])) for start in (0, 6, 12)]
     assert all(sorted(index for batch in epoch for index in batch) == list(range(48)) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
@@ -395,3 +394,43 @@ def test_gradients_are_clipped_to_the_norm(tmp_path):
     optimizer = {"learning_rate": 1.0, "epsilon": 1.0}
     run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimizer=optimizer)
     assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
+
+
+class Lists:
+    """A dataset of one's own: batches made one after the other from lists, with one more word in every epoch."""
+
+    def __init__(self, sentences):
+        self.sentences, self.epoch, self.left_out = sentences, 0, 0
+
+    def __len__(self):
+        return len(self.sentences)
+
+    def __iter__(self):
+        first, self.left_out = self.left_out, 0
+        for sentence in self.sentences[first:]:
+            side = pad([[*sentence, *[4] * self.epoch, END], [*sentence[:1], END]])
+            yield Batch(side, side)
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def shard(self, rank, world):
+        return self
+
+    def state_dict(self):
+        return {"asked": True}
+
+    def load_state_dict(self, state):
+        assert state == {"asked": True}
+
+
+def test_a_dataset_of_ones_own_is_trained_on_and_keeps_its_state_in_the_checkpoint(tmp_path):
+    training, validation = Lists([[5, 6], [7, 8, 9], [4]]), reversal_pairs(16, 16)
+    seen = []
+    training.set_epoch = lambda epoch: (seen.append(epoch), Lists.set_epoch(training, epoch))
+    for epochs in (2, 3):
+        options = TrainingConfig(max_epochs=epochs, monitor="loss", accelerator="cpu")
+        fitted = fit(small_model(), options, training, validation, None, tmp_path, resume=epochs == 3, bar=False)
+    assert (fitted.epochs, fitted.steps) == (3, 9)
+    assert seen == [0, 1, 2]
+    assert last_state(tmp_path)["tokens"] == sum(15 + 3 * epoch for epoch in range(3))
