@@ -15,8 +15,7 @@ from filelock import SoftFileLock
 
 import seq2seq_attn
 from benchmarks import sitting, workloads
-from seq2seq_attn.cli import main
-from seq2seq_attn.cli.console import is_closed_pipe
+from seq2seq_attn.cli import is_closed_pipe, main
 from seq2seq_attn.comparison import schedule
 from seq2seq_attn.files import lock
 from seq2seq_attn.files.checksums import checked, write_recorded

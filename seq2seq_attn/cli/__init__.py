@@ -8,6 +8,7 @@ keeps its traceback and exits with 1.
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import re
 import signal
@@ -22,10 +23,11 @@ from typing import Any, NoReturn
 import typer
 
 from seq2seq_attn.cli.app import app
-from seq2seq_attn.cli.console import ClosedPipeError, Interruption, is_closed_pipe, say
+from seq2seq_attn.cli.console import say, sigterm_interrupts
 from seq2seq_attn.errors import UserError, file_of, how_to_install, one_line, shown
 
 PROGRAM = "seq2seq-attn"
+COMPLETION = "_SEQ2SEQ_ATTN_COMPLETE"  # the environment variable by which a shell asks for completions
 
 # What typer raises for a wrong command line. No public name works in all releases: it was click's and is now private.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             # In any locale, as input is UTF-8 as well, and with the same ends of lines on any system.
             stream.reconfigure(encoding="utf-8", newline="\n")
     threading.excepthook = _say_of_thread
-    with Interruption.heeding_sigterm():
+    with sigterm_interrupts():
         code = _run(arguments)
     if threading.current_thread() is threading.main_thread():
         # A second Ctrl-C while libraries clean up would be a traceback. What is registered last is called first.
@@ -67,36 +69,44 @@ def _say_of_thread(failure: threading.ExceptHookArgs) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    """The exit code. `app()` itself would turn a closed pipe, and SIGTERM, into other codes."""
     try:
-        _check_streams(sys.argv[1:] if arguments is None else arguments)
-        code: Any = app(arguments, prog_name=PROGRAM, standalone_mode=False)
+        _check_streams(arguments := sys.argv[1:] if arguments is None else list(arguments))
+        if COMPLETION in os.environ:
+            app(prog_name=PROGRAM)
+        command = typer.main.get_command(app)
+        with command.make_context(PROGRAM, arguments) as context:
+            command.invoke(context)
         sys.stdout.flush()
+    except typer.Exit as end:
+        return end.exit_code
     except UserError as error:
         return _refuse(str(error), error.exit_code)
     except _UsageError as error:
-        command = error.ctx.command_path if error.ctx else PROGRAM
-        return _refuse(f"{error.format_message()} (see {command} --help)")
+        path = error.ctx.command_path if error.ctx else PROGRAM
+        return _refuse(f"{error.format_message()} (see {path} --help)")
     except ModuleNotFoundError as error:
         hint = how_to_install(error)
         if hint is None:
             raise
         return _refuse(f"this command needs {hint}")
-    except (ClosedPipeError, BrokenPipeError):
-        _discard_stdout()
-        return 141  # as a program has that the signal SIGPIPE ended
     except OSError as error:  # of stdout, whose device may be full, or of a file
         _discard_stdout()
         if is_closed_pipe(error):
-            return 141
+            return 141  # as a program has that the signal SIGPIPE ended
         return _refuse(f"{file_of(error, 'stdout')}: {error.strerror or error}")
-    except (KeyboardInterrupt, typer.Abort):
-        return Interruption.exit_code()
+    except KeyboardInterrupt as error:
+        return 128 + (error.args[0] if error.args else signal.SIGINT)  # as a shell reports the signal
     except (MemoryError, RuntimeError) as error:
         if not _NO_MEMORY.search(str(error) or "MemoryError"):
             raise
         return _refuse("out of memory: give smaller sizes, shorter sentences or smaller batches")
-    # typer turns KeyboardInterrupt into 130, whichever signal raised it.
-    return Interruption.exit_code() if code == 130 else code or 0
+    return 0
+
+
+def is_closed_pipe(error: OSError) -> bool:
+    """Whether the reader of stdout has closed it, as `head` does. Windows says so by EINVAL, and names no file."""
+    return isinstance(error, BrokenPipeError) or (error.errno == errno.EINVAL and error.filename is None)
 
 
 # torch's allocators raise RuntimeError. It is recognized by its text: to name its class would import torch.

@@ -23,8 +23,9 @@ from seq2seq_attn.cli.arguments import (
     load_ensemble,
     load_model,
     load_plugins,
+    report_unknown,
 )
-from seq2seq_attn.cli.console import answer, answer_json, progress, rates, rates_line, say
+from seq2seq_attn.cli.console import answer, progress, rates, rates_line, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Method
 from seq2seq_attn.options import AlignOptions, takes
@@ -77,9 +78,18 @@ def align(
     tokens before i, or before i - 1 with bahdanau. With --row read, token i is aligned by the next row, which belongs
     to the step that reads it as input.
 
-    With --gold, AER, precision, recall and F1 are printed to stderr (with --json, in the answer).
+    With --gold, AER, precision, recall and F1 are printed to stderr (with --json, in the answer). Source words that the
+    model does not know are reported there, too, as by translate.
 
     Weights are the mean over layers and heads, unless --layer and --head select some; --heads compares all of them.
+
+    Examples:
+        seq2seq-attn align runs/x test.en test.de > test.align
+        seq2seq-attn align runs/x test.en test.zh --gold test.align --json
+        seq2seq-attn align runs/en-de test.en test.de --reverse runs/de-en --gold test.align
+        seq2seq-attn align runs/x test.en test.de --attention attention.npz
+        seq2seq-attn align runs/x test.en test.de --gold test.align --heads
+        seq2seq-attn align runs/x pair.en pair.de --plot heads.svg
     """
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.corpora.corpus import read_parallel
@@ -106,11 +116,13 @@ def align(
         found = align_by_eflomal(run, pairs, symmetrize=method, say=say)
     else:
         model = load_model(run, plugin)
+        report_unknown(model, pairs.source)
         if plot:
             _plot(model, pairs, plot)
         if heads and known:
             with progress("pairs", len(pairs)) as advance:
-                _answer_heads(model.align_heads(pairs, known, progress=advance, **links), as_json)
+                by_head = model.align_heads(pairs, known, progress=advance, **links)
+            answer(_heads_record(by_head) if as_json else str(by_head))
             return
         other = load_model(reverse, None) if reverse else None
         with progress("pairs", len(pairs) * (2 if other else 1)) as advance, writing as write:
@@ -119,10 +131,10 @@ def align(
             say(f"no links: the model of {run} does not attend to single source words (model.context.kind)")
     agreed = found.agreement(known) if known else None
     if as_json:
-        answer_json({"links": [sorted(pair) for pair in found.links]} | (rates(agreed) if agreed else {}))
+        answer({"links": [sorted(pair) for pair in found.links]} | (rates(agreed) if agreed else {}))
         return
     for pair in found:
-        answer(str(pair))
+        answer(pair)
     if agreed:
         say(rates_line(agreed))
 
@@ -135,13 +147,10 @@ def _plot(model: s2s.Model, pairs: ParallelCorpus, path: Path) -> None:
     write_bytes(path, render(figure, path.suffix[1:]))
 
 
-def _answer_heads(found: HeadAgreements, as_json: bool) -> None:
-    if not as_json:
-        answer(str(found))
-        return
+def _heads_record(found: HeadAgreements) -> dict[str, Any]:
     best = found.best._asdict()
     best["aer"] = best.pop("error_rate")  # as in `rates`
-    answer_json({"heads": found.to_records(), "best": best | {"chosen_on": "these pairs"}})
+    return {"heads": found.to_records(), "best": best | {"chosen_on": "these pairs"}}
 
 
 def score(
@@ -157,15 +166,17 @@ def score(
     The score is the natural logarithm of p(target | source), summed over the target tokens, including `</s>`. A pair
     with a blank side gives a blank line. With --json, each line is {"source", "target", "log_probability", "tokens",
     "log_probabilities"}. The last two have one entry per token; for a pair with a blank side, the last three are null.
+
+    Examples:
+        seq2seq-attn score runs/x test.en test.de
     """
     from seq2seq_attn.corpora.corpus import read_parallel
 
     pairs = read_parallel(source, target)
     model, others = load_model(run, plugin), load_ensemble(ensemble)
+    report_unknown(model, pairs.source)
     with progress("pairs", len(pairs)) as advance:
         scores = model.score(pairs, ensemble=others, progress=advance)
     for each in scores:
-        if as_json:
-            answer_json(each._asdict())
-        else:
-            answer("" if each.log_probability is None else f"{each.log_probability:.6f}")
+        shown = "" if each.log_probability is None else f"{each.log_probability:.6f}"
+        answer(each._asdict() if as_json else shown)

@@ -1,4 +1,4 @@
-"""Arguments and options shared by several commands, examples in help texts, and loading of the model.
+"""Arguments and options shared by several commands, and loading of the model.
 
 In every command the inputs are positional arguments, as in RUN SOURCE TARGET, and everything else is an option.
 """
@@ -6,13 +6,14 @@ In every command the inputs are positional arguments, as in RUN SOURCE TARGET, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import seq2seq_attn as s2s
+from seq2seq_attn.cli.console import say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import find_run, shipped_runs
 
@@ -35,11 +36,6 @@ def file(help: str) -> Any:
 def folder(help: str, check: Callable[..., Any] | None = None) -> Any:
     """An option that takes a folder; `check` as for an argument."""
     return typer.Option(metavar="DIR", help=help, callback=check)
-
-
-def examples(*commands: str) -> str:
-    """The examples at the end of a help text; `\\b` preserves their line breaks."""
-    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
 # Shell completion. These functions run whenever Tab is pressed, so they import nothing heavy. If one finds no name that
@@ -149,3 +145,13 @@ def load_model(run: Path, plugin: list[Path] | None) -> s2s.Model:
     keep_freed_memory()
     load_plugins(plugin)
     return s2s.load(run)
+
+
+def report_unknown(model: s2s.Model, sources: Iterable[str]) -> None:
+    """Reports the source words that the model does not know, as `translate` does while it reads."""
+    from seq2seq_attn.corpora.unknown_words import UnknownReport
+
+    report = UnknownReport(say)
+    for line in sources:
+        report.add(line, model.trained.source.unknown_words(line))
+    report.summarize()

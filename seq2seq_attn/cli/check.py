@@ -41,6 +41,11 @@ def check(
     Parts are called with random numbers on the CPU. The check cannot show that a part computes its equation, nor find
     defects on inputs that were not tried. In training mode, values are compared only if dropout is the only source of
     randomness. `seq2seq_attn.testing` lists these limits.
+
+    Examples:
+        seq2seq-attn check my_scorer.py:MyScorer
+        seq2seq-attn check additive my_scorer.py:MyScorer --query-size 512 --key-size 1024 hidden_size=256
+        seq2seq-attn check my_package.scorers:MyScorer --json
     """
     for part in parts:
         require_file(part)

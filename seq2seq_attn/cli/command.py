@@ -20,11 +20,22 @@ from seq2seq_attn.options import taken_fields
 
 
 class App(typer.Typer):
-    """A program, or a group of its commands."""
+    """A program, or a group of its commands: functions whose docstrings are their help, with a section of examples."""
 
-    def command(self, *arguments: Any, **options: Any) -> Callable[[Any], Any]:
-        register = super().command(*arguments, cls=_Command, **options)
-        return lambda function: register(_with_options(function))
+    def callback(self, *_: Any, **options: Any) -> Callable[[Any], Any]:
+        register = super().callback
+        return lambda function: register(invoke_without_command=True, **options | _help(function))(function)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        register = super().command
+        return lambda function: register(name, cls=_Command, **options | _help(function))(_with_options(function))
+
+
+def _help(function: Callable[..., Any]) -> dict[str, str | None]:
+    """The docstring without its examples, and these at the end of the help; `\\b` preserves their line breaks."""
+    about, _, examples = inspect.cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
+    lines = "\n".join(f"  {each.strip()}" for each in examples.splitlines())
+    return {"help": about, "epilog": f"\b\nExamples:\n{lines}" if examples else None}
 
 
 class _Command(TyperCommand):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -16,86 +15,51 @@ if TYPE_CHECKING:
     from seq2seq_attn.evaluation.alignment import Agreement
 
 
-class ClosedPipeError(Exception):
-    """The reader of stdout has closed the pipe, as `head` does; typer would turn a BrokenPipeError into exit 1."""
-
-
-@contextmanager
-def to_stdout() -> Iterator[None]:
-    """The block prints to stdout; ClosedPipeError if its reader has closed it."""
-    try:
-        yield
-    except OSError as error:
-        if not is_closed_pipe(error):
-            raise
-        raise ClosedPipeError from None
-
-
-def is_closed_pipe(error: OSError) -> bool:
-    """Whether the reader of a pipe has closed it. Windows says so by EINVAL, and names no file."""
-    return isinstance(error, BrokenPipeError) or (error.errno == errno.EINVAL and error.filename is None)
-
-
 def say(text: str) -> None:
     """Print a message to stderr: a warning, progress or the next step. Where stderr cannot be written, nothing."""
     with suppress(OSError):
         typer.echo(text, err=True)
 
 
-class Interruption:
-    """The signal that ends this process, SIGINT or SIGTERM, which both raise KeyboardInterrupt."""
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """In the block, SIGTERM does what Ctrl-C does, unless the caller of this program has it ignored.
 
-    received: int = signal.SIGINT
+    Its KeyboardInterrupt has the number of the signal as an argument.
+    """
 
-    @classmethod
-    @contextmanager
-    def heeding_sigterm(cls) -> Iterator[None]:
-        """In the block, SIGTERM does what Ctrl-C does, unless the caller of this program has it ignored."""
+    def interrupt(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
 
-        def interrupt(number: int, _: object) -> None:
-            cls.received = number
-            raise KeyboardInterrupt
-
-        before = signal.getsignal(signal.SIGTERM)
-        if before is signal.SIG_IGN or current_thread() is not main_thread():
-            yield
-            return
-        cls.received = signal.SIGINT
-        signal.signal(signal.SIGTERM, interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, before)
-
-    @classmethod
-    def exit_code(cls) -> int:
-        """As a shell reports the signal: 130 for SIGINT, 143 for SIGTERM."""
-        return 128 + cls.received
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_IGN or current_thread() is not main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-def answer(text: str) -> None:
-    """Print a line of the answer to stdout."""
-    with to_stdout():
-        typer.echo(text)
+def answer(found: object) -> None:
+    """Print an answer to stdout: a dictionary or list as a line of JSON, anything else as text.
 
+    What rich can show is as wide as the terminal.
+    """
+    if isinstance(found, (dict, list)):
+        from seq2seq_attn.files.plain import to_json  # imports PyYAML, which help texts do without
 
-def answer_json(value: Any) -> None:
-    """Print a line of the answer as JSON."""
-    from seq2seq_attn.files.plain import to_json  # imports PyYAML, which help texts do without
+        typer.echo(to_json(found))
+    elif hasattr(found, "__rich__"):
+        from rich.console import Console
 
-    answer(to_json(value))
-
-
-def answer_rich(shown: Any, width: int | None = None) -> None:
-    """Print what rich can show, as wide as the terminal; `width` columns into a file."""
-    from rich.console import Console
-
-    console = Console()
-    console = console if console.is_terminal else Console(width=width)
-    with console.capture() as text:  # rich itself would answer a closed pipe with exit 1
-        console.print(shown)
-    with to_stdout():
+        console = Console()
+        with console.capture() as text:  # rich itself would answer a closed pipe with exit 1
+            console.print(found)
         typer.echo(text.get(), nl=False)
+    else:
+        typer.echo(str(found))
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import seq2seq_attn as s2s
-from seq2seq_attn.cli.arguments import AsJson, argument, complete_corpora, examples, file, folder
+from seq2seq_attn.cli.arguments import AsJson, argument, complete_corpora, file, folder
 from seq2seq_attn.cli.command import App
-from seq2seq_attn.cli.console import answer, answer_json, answer_rich, progress, say
+from seq2seq_attn.cli.console import answer, progress, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import SplitOptions, takes
 
@@ -37,29 +37,26 @@ Columns = Annotated[
 ]
 
 
-@app.callback(invoke_without_command=True)
+@app.callback()
 def data(context: typer.Context) -> None:
     """List, copy, download, split and measure corpora."""
     if context.invoked_subcommand is None:
         answer(context.get_help())
 
 
-@app.command("list", epilog=examples("seq2seq-attn data list", "seq2seq-attn data list --json"))
+@app.command("list")
 def list_corpora(as_json: AsJson = False) -> None:
-    """List the corpora that the package contains or can download."""
-    if as_json:
-        answer_json([asdict(corpus) | {"is_embedded": corpus.is_embedded} for corpus in s2s.data.corpora()])
-    else:
-        answer_rich(s2s.data.corpora())
+    """List the corpora that the package contains or can download.
+
+    Examples:
+        seq2seq-attn data list
+        seq2seq-attn data list --json
+    """
+    found = s2s.data.corpora()
+    answer([asdict(corpus) | {"is_embedded": corpus.is_embedded} for corpus in found] if as_json else found)
 
 
-@app.command(
-    epilog=examples(
-        "seq2seq-attn data get tom-and-jerry",
-        "seq2seq-attn data get multi30k-en-de",
-        "seq2seq-attn data get bible --from-folder downloads --output data/bible",
-    )
-)
+@app.command()
 def get(
     name: KnownName,
     output: Annotated[
@@ -71,6 +68,11 @@ def get(
 
     The sha256 of each download is checked; files that are present and correct are not downloaded again, and no other
     file is overwritten.
+
+    Examples:
+        seq2seq-attn data get tom-and-jerry
+        seq2seq-attn data get multi30k-en-de
+        seq2seq-attn data get bible --from-folder downloads --output data/bible
     """
     with progress(f"{name}, bytes") as advance:
         received: dict[str, int] = {}
@@ -80,16 +82,10 @@ def get(
             received[address] = done
 
         place = s2s.data.get(name, output, from_folder=from_folder, progress=count)
-    answer(str(place))
+    answer(place)
 
 
-@app.command(
-    epilog=examples(
-        "seq2seq-attn data split pairs.tsv --source-language en --target-language fr --output data/mine > mine.yaml",
-        "seq2seq-attn data split --source all.en --target all.de --output data/mine --test 500",
-        "seq2seq-attn data split bible --output data/bible",
-    )
-)
+@app.command()
 @takes(SplitOptions)
 def split(
     corpus: CorpusName = None,
@@ -103,6 +99,11 @@ def split(
     All translations of a source sentence go to the same set; pairs with a blank side are dropped. Writes train.en,
     train.de, dev.en, dev.de, test.en and test.de, with the codes of the two languages as suffixes, and prints the part
     of a configuration that names them. Existing files are never overwritten.
+
+    Examples:
+        seq2seq-attn data split pairs.tsv --source-language en --target-language fr --output data/mine > mine.yaml
+        seq2seq-attn data split --source all.en --target all.de --output data/mine --test 500
+        seq2seq-attn data split bible --output data/bible
     """
     found = s2s.data.split(_named(corpus, source, target), output, **options)
     for part, pairs in found.sizes.items():
@@ -110,15 +111,7 @@ def split(
     answer(found.yaml)
 
 
-@app.command(
-    epilog=examples(
-        "seq2seq-attn data stats tom-and-jerry",
-        "seq2seq-attn data stats --source train.en.gz --target train.de.gz --json",
-        "seq2seq-attn data stats data/mine",
-        "seq2seq-attn data stats train.tsv",
-        "seq2seq-attn data stats tom-and-jerry --run demo",
-    )
-)
+@app.command()
 def stats(
     corpus: CorpusName = None,
     source: SourceSide = None,
@@ -134,12 +127,16 @@ def stats(
 
     Words are separated by blanks. Prints the number of words, of distinct words, of words per line, and, for each part
     but `train`, of words that `train` does not have or, with --run, that the model of a run does not know.
+
+    Examples:
+        seq2seq-attn data stats tom-and-jerry
+        seq2seq-attn data stats --source train.en.gz --target train.de.gz --json
+        seq2seq-attn data stats data/mine
+        seq2seq-attn data stats train.tsv
+        seq2seq-attn data stats tom-and-jerry --run demo
     """
     found = s2s.data.stats(_named(corpus, source, target), columns=columns, run=run)
-    if as_json:
-        answer_json({each.part: _record(each) for each in found})
-    else:
-        answer_rich(found)
+    answer({each.part: _record(each) for each in found} if as_json else found)
 
 
 def _record(part: PartStatistics) -> dict[str, Any]:

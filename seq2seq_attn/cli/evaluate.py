@@ -9,7 +9,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, file, load_model
-from seq2seq_attn.cli.console import answer, answer_json, progress, rates, say
+from seq2seq_attn.cli.console import answer, progress, rates, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import ScoringOptions, takes
 from seq2seq_attn.runs import find_run
@@ -56,6 +56,12 @@ def evaluate(
     Prints the metrics with their signatures, and the first of them by source length and AER if the data allow.
     For a run, the translations are saved in its folder and the scores in its metrics.json. Word links are scored by
     AER, precision, recall and F1. F1 against the links of another system is symmetric and measures agreement.
+
+    Examples:
+        seq2seq-attn evaluate runs/x
+        seq2seq-attn evaluate --hypotheses mine.de --references test.de --baseline theirs.de
+        seq2seq-attn evaluate --hypotheses mine.de --references test.de --lc-tok test.lc.norm.tok.de --language de
+        seq2seq-attn evaluate --links mine.align --gold test.align
     """
     texts: dict[str, Any] = {"source": source, "lc_tok": lc_tok, "language": language, "baseline": baseline}
     options = parse(ScoringOptions, scoring)
@@ -74,10 +80,7 @@ def evaluate(
             "evaluate takes RUN and --plugin; or --hypotheses FILE and --references FILE, and the options for "
             "translations; or --links FILE and --gold FILE, and --first-word; see --help"
         )
-    if as_json:
-        answer_json(scores)
-    else:
-        answer(str(scores))
+    answer(scores if as_json else str(scores))
 
 
 def _score_run(run: Path, plugin: list[Path] | None) -> Scores:

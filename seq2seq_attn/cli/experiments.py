@@ -19,7 +19,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
-from seq2seq_attn.cli.console import Interruption, answer, say, to_stdout
+from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ def train(
 
     Keeps the weights with the best validation score and scores them on the test set, if the configuration names one.
     After Ctrl-C or SIGTERM, --resume continues from the last checkpoint. A folder has one training at a time.
+
+    Examples:
+        seq2seq-attn train experiments/x.yaml --output runs/x training.batch_size=32
+        seq2seq-attn train experiments/x.yaml --output runs/x --resume training.max_epochs=80
+        seq2seq-attn train mine.yaml --plugin my_scorer.py model.context.scorer=my_scorer
+        seq2seq-attn train --keys model.decoder
     """
     if keys:
         from seq2seq_attn.strict.keys import key_lines
@@ -104,6 +110,10 @@ def compare(
     may run the same command: they share its runs. A run that fails does not stop the others; the report says what is
     missing, and the exit code is 1. Overrides change the base configuration of all arms, or the experiment itself, as
     in seeds=[1,2,3].
+
+    Examples:
+        seq2seq-attn compare experiments/multi30k-en-de/experiment.yaml
+        seq2seq-attn compare experiments/x/experiment.yaml seeds=[1,2,3] training.max_epochs=20 --jobs 2
     """
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.comparison.experiment import read_experiment
@@ -148,6 +158,11 @@ def report(
     single file that works offline. With --live, the models of some arms are written into a page of their own, which
     decodes in the browser; this needs the extra [export]. With --recompute, all numbers are computed again from the
     translations, alignments and scores of the runs, and the command fails if any differs from results.json.
+
+    Examples:
+        seq2seq-attn report experiments/multi30k-en-de
+        seq2seq-attn report comparisons/demo --live
+        seq2seq-attn report comparisons/demo --live --arm 'additive attention' --arm 'mean of states'
     """
     if recompute and live:
         raise UserError("--recompute writes nothing; give --live without it")
@@ -184,6 +199,10 @@ def demo(
 
     Trains four arms, one of which attends to the source, to translate the bundled corpus from English to Chinese. After
     Ctrl-C or SIGTERM, the same command continues.
+
+    Examples:
+        seq2seq-attn demo
+        seq2seq-attn demo --quick --output quick-demo
     """
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.ops.host import keep_freed_memory
@@ -213,8 +232,7 @@ def _fail_if_incomplete(found: s2s.Comparison) -> None:
 
 def _show(found: s2s.Comparison) -> None:
     """Print the table, the first conclusion and the path of the report."""
-    with to_stdout():
-        found.show()
+    found.show()
     answer(f"open {found.report}")
 
 
@@ -231,12 +249,12 @@ def _say_next(run: Path, *more: str) -> None:
 
 @contextmanager
 def _resumable(kept: str, *more: str) -> Iterator[None]:
-    """On Ctrl-C or SIGTERM, exits after printing what is kept and the command to continue, this one with `more`."""
+    """On Ctrl-C or SIGTERM, prints what is kept and the command to continue, this one with `more`."""
     try:
         yield
     except KeyboardInterrupt:
         say(f"interrupted; {kept}; continue with:\n  {_this_command(*more)}")
-        raise typer.Exit(Interruption.exit_code()) from None
+        raise
 
 
 def _this_command(*more: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, SourceFile, TargetFile, load_model
-from seq2seq_attn.cli.console import answer, answer_json, progress
+from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, SourceFile, TargetFile, load_model, report_unknown
+from seq2seq_attn.cli.console import answer, progress
 from seq2seq_attn.options import FaithfulnessOptions, takes
 
 if TYPE_CHECKING:
@@ -56,17 +57,19 @@ def faithfulness(
     The second table is Kendall's tau, over the words of a source, between the weights, the gradient of log p with
     respect to the embedding of a word, and the change of log p when the word is left out. High values mean that the
     words with high weights are those that matter most. See docs/explanation.md for the limits of these conclusions.
+
+    Examples:
+        seq2seq-attn faithfulness runs/x test.en test.de
+        seq2seq-attn faithfulness runs/x test.en test.de --sentences 200 --json
     """
     from seq2seq_attn.corpora.corpus import read_parallel
 
     pairs = read_parallel(source, target)
     model = load_model(run, plugin)
+    report_unknown(model, pairs.source)
     with progress("pairs", len(pairs) + min(options["sentences"], len(pairs))) as advance:
         found = model.faithfulness(pairs, progress=advance, **options)
-    if as_json:
-        answer_json(_record(found, options["seed"]))
-    else:
-        _answer_table(found)
+    answer(_record(found, options["seed"]) if as_json else "\n".join(_table(found)))
 
 
 def _record(found: Faithfulness, seed: int) -> dict[str, Any]:
@@ -81,19 +84,18 @@ def _record(found: Faithfulness, seed: int) -> dict[str, Any]:
     }
 
 
-def _answer_table(found: Faithfulness) -> None:
+def _table(found: Faithfulness) -> Iterator[str]:
     effects = found.interventions
-    answer(f"{'weights':<26}{'log p':>8}{'perplexity':>12}{'changed':>9}{'TVD':>7}{'JSD':>7}{'moved':>7}")
-    answer(f"{'unchanged':<26}{'':>8}{effects.perplexity:>12,.3f}")
+    yield f"{'weights':<26}{'log p':>8}{'perplexity':>12}{'changed':>9}{'TVD':>7}{'JSD':>7}{'moved':>7}"
+    yield f"{'unchanged':<26}{'':>8}{effects.perplexity:>12,.3f}"
     for name, effect in effects.effects.items():
-        answer(f"{_CHANGES[name]:<26}{_figures(effect)}")
-    answer(f"({effects.tokens:,} target tokens)\n")
-    answer(f"{'rank correlation':<26}{'tau':>8}{'deviation':>12}{'tokens':>9}")
+        yield f"{_CHANGES[name]:<26}{_figures(effect)}"
+    yield f"({effects.tokens:,} target tokens)\n"
+    yield f"{'rank correlation':<26}{'tau':>8}{'deviation':>12}{'tokens':>9}"
     for (one, other), tau in found.correlations.items():
-        answer(f"{f'{_MEASURES[one]}, {_MEASURES[other]}':<26}{_rank(tau)}")
-    answer(f"({found.sentences:,} sentences)\n")
-    for meaning in _MEANINGS:
-        answer(f"- {meaning}")
+        yield f"{f'{_MEASURES[one]}, {_MEASURES[other]}':<26}{_rank(tau)}"
+    yield f"({found.sentences:,} sentences)\n"
+    yield from (f"- {meaning}" for meaning in _MEANINGS)
 
 
 def _figures(effect: Effect) -> str:

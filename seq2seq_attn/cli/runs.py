@@ -9,7 +9,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, folder, load_model, load_plugins
-from seq2seq_attn.cli.console import answer, answer_json, progress, say
+from seq2seq_attn.cli.console import answer, progress, say
 
 Target = Literal["torch", "onnx", "ctranslate2", "html"]  # as in export/, which imports torch
 
@@ -27,11 +27,15 @@ def average(
     Needs a run that was trained with training.keep_epochs, the number of epochs whose weights it keeps. Writes a run
     folder, which every command takes, and prints its score on the validation set (greedy search), to compare with that
     of the run and of other averages.
+
+    Examples:
+        seq2seq-attn average runs/x --output runs/x-average
+        seq2seq-attn average runs/x --last 2 --output runs/x-average-2
     """
     averaged = load_model(run, plugin).average(output, last=last, overwrite=overwrite)
     made = averaged.metrics["average"]
     if as_json:
-        answer_json(made)
+        answer(made)
         return
     first, *_, final = 2 * made["epochs"]
     of = f"epochs {first} to {final}" if first < final else f"epoch {first}"
@@ -52,8 +56,13 @@ def export(
     programs, and a README on its use. For torch and onnx, the model is two graphs: an encoder, and one step of the
     decoder. For html, it is live.html: one file that translates and shows attention in a browser, offline. See
     docs/export.md.
+
+    Examples:
+        seq2seq-attn export runs/x --to onnx --output exported
+        seq2seq-attn export runs/x --to torch --output exported --overwrite
+        seq2seq-attn export runs/x --to html --output exported
     """
-    answer(str(load_model(run, plugin).export(to, output, overwrite=overwrite)))
+    answer(load_model(run, plugin).export(to, output, overwrite=overwrite))
 
 
 def verify(
@@ -70,13 +79,14 @@ def verify(
     the training; another version, other libraries or another device are noted. With --score, translations and scores
     must be equal as well, which is only to be expected with the same versions on the same device. Nothing is written.
     The exit code is 1 if anything is wrong.
+
+    Examples:
+        seq2seq-attn verify runs/x
+        seq2seq-attn verify runs/x --score --json
     """
     load_plugins(plugin)
     with progress("test set") as advance:
         found = s2s.verify(run, score=score, progress=advance, say=say)
-    if as_json:
-        answer_json({"is_wrong": found.is_wrong, "items": [each._asdict() for each in found.items]})
-    else:
-        answer(str(found))
+    answer({"is_wrong": found.is_wrong, "items": [each._asdict() for each in found.items]} if as_json else found)
     if found.is_wrong:
         raise typer.Exit(1)

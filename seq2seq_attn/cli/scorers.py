@@ -8,7 +8,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, load_plugins
-from seq2seq_attn.cli.console import answer, answer_json, answer_rich, say
+from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.errors import UserError
 
 
@@ -23,6 +23,10 @@ def scorers(
 
     Prints the name of each in a configuration, its equation, its publication, its options with their defaults, and its
     number of parameters at the given sizes.
+
+    Examples:
+        seq2seq-attn scorers
+        seq2seq-attn scorers --query-size 256 --key-size 256 --plugin mine.py
     """
     if as_json and as_markdown:
         raise UserError("--json and --markdown are alternative formats; give one of them")
@@ -30,7 +34,5 @@ def scorers(
     found = s2s.scorers(query_size, key_size, say=say)
     if as_markdown:
         answer(found.markdown().rstrip())
-    elif as_json:
-        answer_json([entry._asdict() for entry in found])
     else:
-        answer_rich(found)
+        answer([entry._asdict() for entry in found] if as_json else found)

@@ -44,6 +44,11 @@ def serve(
     LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed at /docs. Lines of
     different clients are decoded together. Ctrl-C or SIGTERM stops the server within seconds; requests that do not end
     in these are answered with 503. docs/serving.md describes everything.
+
+    Examples:
+        seq2seq-attn serve
+        seq2seq-attn serve runs/x runs/y --port 8000 --languages en-zh --languages zh-en
+        seq2seq-attn serve runs/x --host 0.0.0.0 --api-key-file keys.txt --cors https://example.org
     """
     settings = parse(Settings, options | {"api_keys": read_keys(api_key_file) if api_key_file else frozenset()})
     load_plugins(plugin)

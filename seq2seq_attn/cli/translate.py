@@ -22,7 +22,7 @@ from seq2seq_attn.cli.arguments import (
     load_ensemble,
     load_model,
 )
-from seq2seq_attn.cli.console import answer, answer_json, progress, say
+from seq2seq_attn.cli.console import answer, progress, say
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import SearchOptions, takes
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
 
 TIDY = 20_000  # lines
-REPORTED = 5  # lines whose unknown words are listed; the others are counted
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
 
 
@@ -62,6 +61,15 @@ def translate(
 
     Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their
     share. An unknown word that the model predicts is shown as <unk>.
+
+    Examples:
+        seq2seq-attn translate runs/x test.en > test.de
+        echo 'Tom chases Jerry' | seq2seq-attn translate demo
+        seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.nbest
+        seq2seq-attn translate runs/x test.en --n-best 5 --json --attention attention.jsonl > test.jsonl
+        seq2seq-attn translate runs/x test.en --ensemble runs/y --ensemble runs/z > test.de
+        seq2seq-attn translate runs/x test.en --temperature 1 --n-best 10 --seed 3 > test.samples
+        seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.corpora.unknown_words import UnknownReport
@@ -70,15 +78,14 @@ def translate(
     writing = attention_file(attention) if attention else nullcontext()
     model, others = load_model(run, plugin), load_ensemble(ensemble)
     options = model.search_options(**search)
-    is_typed = source is None and sys.stdin is not None and sys.stdin.isatty()
-    unknown = UnknownReport(say, most=None if is_typed else REPORTED)
+    unknown = UnknownReport(say, most=None if source is None and sys.stdin.isatty() else 5)
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
         found = model.stream(_tidied(batches), options, ensemble=others, weights=weights, progress=advance, say=say)
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
             if as_json:
-                _answer_record(translation)
+                answer(_record(translation))
             elif options.n_best > 1:
                 _answer_n_best(number, translation)
             else:
@@ -157,7 +164,6 @@ def _answer_n_best(number: int, translation: Translation) -> None:
         answer(f"{number} ||| {text} ||| {score:.6f}")
 
 
-def _answer_record(translation: Translation) -> None:
-    translations = [each._asdict() for each in translation.candidates]
-    read = {"tokens": translation.tokens, "unknown": translation.unknown}
-    answer_json({"source": translation.source} | read | {"translations": translations})
+def _record(translation: Translation) -> dict[str, Any]:
+    read = {"source": translation.source, "tokens": translation.tokens, "unknown": translation.unknown}
+    return read | {"translations": [each._asdict() for each in translation.candidates]}

@@ -10,7 +10,7 @@ import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, complete_scorers, load_plugins, require_file
-from seq2seq_attn.cli.console import answer, answer_json
+from seq2seq_attn.cli.console import answer
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.walkthrough import QUERY, SELF_ATTENTION, STATES, VECTORS, refuse_other_than_states_and_words
 
@@ -68,6 +68,13 @@ def walk(
 
     `walk self-attention` shows how three words read each other: projections, scores, weights and weighted sum, then
     two heads, a causal mask and positions. Its options are --states, --words and --json.
+
+    Examples:
+        seq2seq-attn walk
+        seq2seq-attn walk --query '1 0; 0 1' --states '2 0; 0 1; 1 1' --words 'Tom chases Jerry'
+        seq2seq-attn walk additive hidden_size=4 --normalizer sparsemax --json
+        seq2seq-attn walk self-attention
+        seq2seq-attn walk self-attention --states '1 0 0 1; 0 1 0 0; 1 0 1 0' --words 'Jerry chases Tom'
     """
     names = [word for word in scorer or () if "=" not in word] or ["dot"]
     options = [word for word in scorer or () if "=" in word]
@@ -77,10 +84,7 @@ def walk(
         others = {"--query": query, "--values": values, "--normalizer": normalizer, "--seed": seed}
         refuse_other_than_states_and_words(others | {"--plugin": plugin or None} | dict.fromkeys(options, ""))
         sentence = s2s.walk(SELF_ATTENTION, states=_rows("--states", states), words=words)
-        if as_json:
-            answer_json(_self_attention_record(sentence))
-        else:
-            answer(str(sentence))
+        answer(_self_attention_record(sentence) if as_json else str(sentence))
         return
     require_file(names[0])
     rows = {"query": _rows("--query", query), "states": _rows("--states", states), "values": _rows("--values", values)}
@@ -96,10 +100,7 @@ def walk(
         normalizer=override({"name": name}, normalizer_options),
         seed=seed,
     )
-    if as_json:
-        answer_json(_record(walked))
-    else:
-        answer(str(walked))
+    answer(_record(walked) if as_json else walked)
 
 
 def _rows(option: str, text: str | None) -> list[list[float]] | None:
@@ -145,10 +146,8 @@ def _record(walked: Walk) -> dict[str, Any]:
 
 
 def _step(step: WalkStep) -> dict[str, Any]:
-    """null stands for a score of -inf, which JSON cannot represent, and for what the normalizer does not compute."""
-    numbers = {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
-    scores = [None if score == -math.inf else score for score in step.scores.tolist()]
-    return numbers | {"scores": scores}
+    """None for what the normalizer does not compute."""
+    return {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
 
 
 def _self_attention_record(walked: SelfAttentionWalk) -> dict[str, Any]:

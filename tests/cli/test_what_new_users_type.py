@@ -39,9 +39,13 @@ def test_the_unknown_words_of_what_new_users_type_are_reported(program, typed, r
     assert record["unknown"] == reported.rpartition(": ")[2].rstrip("\n").split(", ") * bool(reported)
 
 
-def test_the_unknown_words_of_a_file_are_summarized(program, trained, tmp_path):
+@pytest.mark.parametrize("command", ["translate", "score", "align"])
+def test_the_unknown_words_of_a_file_are_summarized(program, trained, tmp_path, command):
     (tmp_path / "text").write_text("a b\na x\n" * 20)
-    lines = program("translate", trained, tmp_path / "text").err.splitlines()
+    files = [tmp_path / "text"] * (1 if command == "translate" else 2)
+    answer = program(command, trained, *files)
+    assert (answer.code, answer.out.count("\n")) == (0, 40)
+    lines = answer.err.splitlines()
     assert lines[0] == "line 2: 1 of 2 words is unknown to this model: x"
     assert lines[-1] == "in all, 20 of 80 words (25.00 %) are unknown to this model, in 20 of 40 lines"
     assert len(lines) == 6
