@@ -31,7 +31,7 @@ from typing import Any
 
 import yaml
 
-from seq2seq_attn.evaluation.corpus_scores import bleu_metric, corpus_score
+from seq2seq_attn.evaluation.corpus_scores import Expected, bleu
 from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
 from seq2seq_attn.runs.provenance import hardware
 
@@ -39,7 +39,6 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 RECIPE = ROOT / "experiments" / "multi30k-en-de" / "best.yaml"
 EPOCH = 454  # updates of 64 sentences
-BLEU = bleu_metric("none", lowercase=False)
 GOALS = (30, 35, 38)
 NAMES = {"seq2seq_attn": "seq2seq_attn, bf16", "opennmt": "OpenNMT-py 3.5.1", "joeynmt": "JoeyNMT 2.3.0"}
 
@@ -78,7 +77,7 @@ def train(options: argparse.Namespace) -> None:
         "system": NAMES[options.system],
         "hardware": hardware("cpu", options.threads),
         "minutes": minutes,
-        "signature": corpus_score(BLEU, ["a"], ["a"]).signature,
+        "signature": bleu(["a"], Expected([["a"]], tokenize="none")).signature,
         "curve": [{"minutes": round(at, 2), "bleu": round(score, 2)} for at, score in curve],
     }
     path = RESULTS / f"quality-{options.system}.json"
@@ -178,7 +177,7 @@ def _checkpoints(
         if translations == before:
             raise SystemExit(f"{checkpoint.name}: the translations of the checkpoint before; was this one loaded?")
         before = translations
-        score = corpus_score(BLEU, translations, references).value
+        score = bleu(translations, Expected([references], tokenize="none")).value
         curve.append(((checkpoint.stat().st_mtime - began) / 60, score))
         print(f"{checkpoint.name}: {curve[-1][0]:.1f} min, {score:.2f}")
     return curve

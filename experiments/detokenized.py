@@ -14,7 +14,7 @@ from statistics import mean, stdev
 
 from sacremoses import MosesDetokenizer
 
-from seq2seq_attn.evaluation.corpus_scores import bleu
+from seq2seq_attn.evaluation.corpus_scores import Expected, bleu
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.results.evidence import Evidence
 
@@ -27,10 +27,8 @@ def main() -> None:
         # Not `Moses.decode`: the corpus has XML escapes (&quot;), which Moses's own script turns into characters.
         detokenize = MosesDetokenizer(lang=arm.configuration["text"]["target_language"]).detokenize
         references = [detokenize(line.split()) for line in read_lines(arm.configuration["data"]["test"]["target"])]
-        scores = [
-            bleu([detokenize(line.split()) for line in run.translations], references, tokenize="none").value
-            for run in arm.runs
-        ]
+        expected = Expected([references], tokenize="none")
+        scores = [bleu([detokenize(line.split()) for line in run.translations], expected).value for run in arm.runs]
         spread = f" ± {stdev(scores):.1f}" if len(scores) > 1 else ""
         print(f"{arm.name}: {mean(scores):.1f}{spread} ({', '.join(f'{score:.1f}' for score in scores)})")
 

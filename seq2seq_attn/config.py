@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
 from seq2seq_attn.corpora.languages import language_code, without_rules
-from seq2seq_attn.evaluation.corpus_scores import default_tokenizer, unknown_tokenizer
-from seq2seq_attn.evaluation.metrics import LOSS, METRICS, Expected, Metric, checked_metrics
+from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
+from seq2seq_attn.evaluation.metrics import LOSS, METRICS, Metric, checked_metrics
 from seq2seq_attn.models.seq2seq import ModelConfig, default_model
 from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict

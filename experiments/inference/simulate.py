@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t, ttest_ind
 
+from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
-from seq2seq_attn.evaluation.resampling import approximate_randomization, resampled_scores
+from seq2seq_attn.evaluation.resampling import approximate_randomization
 from seq2seq_attn.evaluation.significance import (
     JointResult,
     RunScores,
@@ -44,7 +45,7 @@ class World:
         self.draw = np.random.default_rng(seed)
         words = np.array([f"w{number}" for number in range(300)])
         references = [" ".join(self.draw.choice(words, self.draw.integers(6, 20))) for _ in range(SENTENCES)]
-        pool, self.counting = [], bleu_counting(references)
+        pool, self.counting = [], bleu_counting(Expected([references]))
         for level in LEVELS:
             runs = [[self._spoil(line, level) for line in references] for _ in range(VERSIONS)]
             pool.append(CorpusCounts.of(self.counting, runs))
@@ -68,7 +69,7 @@ class World:
 
 
 def run_scores(counts: CorpusCounts) -> RunScores:
-    return RunScores(counts.scores(), resampled_scores(counts, resamples=RESAMPLES))
+    return RunScores(counts.scores(), counts.resampled_scores(RESAMPLES))
 
 
 def verdicts(arms: list[CorpusCounts]) -> dict[str, bool]:

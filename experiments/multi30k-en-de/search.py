@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load_file
 
 import seq2seq_attn as s2s
+from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_test
@@ -75,7 +76,7 @@ def translations(runs: Sequence[Path], source: Sequence[str]) -> dict[str, list[
 
 def scores(rows: dict[str, list[list[str]]], references: Sequence[str]) -> dict[str, dict[str, Any]]:
     """BLEU of each row, and its difference from the first row by the joint test over training runs and sentences."""
-    counting = bleu_counting(references, tokenize="none")
+    counting = bleu_counting(Expected([references], tokenize="none"))
     counts = {name: CorpusCounts.of(counting, runs) for name, runs in rows.items()}
     usual = next(iter(rows.values()))
     first = RunScores.of(next(iter(counts.values())))

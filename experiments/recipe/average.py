@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import seq2seq_attn as s2s
+from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
 from seq2seq_attn.evaluation.significance import RunScores, joint_test
 from seq2seq_attn.runs.corpora import read_pairs
@@ -30,7 +31,7 @@ def translations(runs: list[Path], source: list[str]) -> dict[str, list[list[str
 
 def effect(rows: dict[str, list[list[str]]], references: list[str]) -> dict[str, Any]:
     """BLEU of both, and the difference by the joint test over training runs and sentences."""
-    counting = bleu_counting(references, tokenize="none")
+    counting = bleu_counting(Expected([references], tokenize="none"))
     counts = {name: CorpusCounts.of(counting, runs) for name, runs in rows.items()}
     test = joint_test(*(RunScores.of(counts[name]) for name in ("mean", "best epoch")), paired=True)
     assert test is not None

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, exact_match_counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
@@ -26,7 +27,7 @@ def exact_matches(
     arms: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], baseline: str
 ) -> dict[str, Any]:
     """By arm: the score of each run, and with two runs or more its interval and the joint test with the baseline."""
-    counting = exact_match_counting(references)
+    counting = exact_match_counting(Expected([references]))
     counts = {arm: CorpusCounts.of(counting, runs) for arm, runs in arms.items()}
     scores = {arm: RunScores.of(each) for arm, each in counts.items()}
     tests = {arm: joint_test(each, scores[baseline]) for arm, each in scores.items() if arm != baseline}

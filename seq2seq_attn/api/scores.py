@@ -11,11 +11,10 @@ from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.corpora.corpus import refuse_no_text
 from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
+from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer
 from seq2seq_attn.evaluation.groups import scores_by_length
 from seq2seq_attn.evaluation.metrics import (
     METRICS,
-    Expected,
     checked_metrics,
     chosen_metrics,
     score_translations,

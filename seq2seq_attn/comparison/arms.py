@@ -9,8 +9,9 @@ from seq2seq_attn import __version__
 from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.config import Config
+from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
-from seq2seq_attn.evaluation.metrics import METRICS, Expected, Metric, chosen_metrics, score_translations
+from seq2seq_attn.evaluation.metrics import METRICS, Metric, chosen_metrics, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
 from seq2seq_attn.results.results import ENOUGH, Difference, JointTest, PairedComparison, Significance

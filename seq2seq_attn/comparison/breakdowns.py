@@ -22,9 +22,9 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, mean_jump
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.counts import number_sources, sum_by_source
-from seq2seq_attn.evaluation.groups import Band, Group, group_scores, in_bands, in_thirds, length_quantiles
+from seq2seq_attn.evaluation.groups import Band, Group, in_bands, in_thirds, length_quantiles
 from seq2seq_attn.evaluation.metrics import Metric
-from seq2seq_attn.evaluation.resampling import rate_interval
+from seq2seq_attn.evaluation.resampling import rate_interval, score_interval
 from seq2seq_attn.evaluation.words import (
     FREQUENCIES,
     Bag,
@@ -159,7 +159,13 @@ def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds:
 
 
 def _scores(arm: Arm, rows: Sequence[int]) -> dict[str, GroupScore]:
-    return {key: GroupScore(*score) for key, score in group_scores(rows, arm.counts).items()}
+    """The score of these sentences as a corpus, whose counts are summed, by the key of each metric."""
+    groups = {key: counts.select(rows) for key, counts in arm.counts.items()}
+    intervals = {key: score_interval(group) for key, group in groups.items()}
+    return {
+        key: GroupScore(float(group.scores().mean()), intervals[key].low, intervals[key].high)
+        for key, group in groups.items()
+    }
 
 
 def _sources(arm: Arm, rows: Sequence[int]) -> int | None:

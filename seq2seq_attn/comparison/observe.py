@@ -19,8 +19,7 @@ from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
 from seq2seq_attn.corpora.codec import Codec, load_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import score_sentences
-from seq2seq_attn.evaluation.metrics import Expected
+from seq2seq_attn.evaluation.corpus_scores import Expected, score_sentences
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.results.observations import (
@@ -143,7 +142,7 @@ def observe(
         all_translations = read_lines(checked(folder, TRANSLATIONS))
         shown = [all_translations[line] for line in lines]
         references = [[each[line] for line in lines] for each in expected.references]
-        scores = score_sentences(shown, references, expected.lowercase)
+        scores = score_sentences(shown, expected._replace(references=references))
         known.metric, rounded = scores.metric, tuple(round(score, 2) for score in scores.values)
         known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), rounded, segmentation, weights)
         for line in examples:
@@ -221,9 +220,7 @@ def extremes(
 
     Gains are differences in the score of a sentence. `translations` are those of one run per arm.
     """
-    scored = {
-        arm: score_sentences(lines, expected.references, expected.lowercase) for arm, lines in translations.items()
-    }
+    scored = {arm: score_sentences(lines, expected) for arm, lines in translations.items()}
     every = [
         ContrastiveSentence(
             index + 1,

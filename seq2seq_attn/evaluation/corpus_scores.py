@@ -1,4 +1,4 @@
-"""Scores of a corpus with sacrebleu's signatures: BLEU, chrF, TER, lowercased tokenized BLEU; and COMET.
+"""Scores of translations against references: sacrebleu's BLEU, chrF and TER with their signatures; and COMET.
 
 Lowercased tokenized BLEU is the figure that most papers on Multi30k report. That corpus is published raw and as
 `*.lc.norm.tok.*`, made by three Moses scripts (Elliott et al., 2016; `scripts/task1-tokenize.sh` in
@@ -6,7 +6,7 @@ github.com/multi30k/dataset):
 
     lowercase.perl | normalize-punctuation.perl -l LANGUAGE | tokenizer.perl -l LANGUAGE
 
-Detokenized hypotheses go through the same steps, in sacremoses, and are compared with the published file as it is.
+Detokenized translations go through the same steps, in sacremoses, and are compared with the published file as it is.
 From the raw lines of train, val and test_2016_flickr, English and German, `lc_norm_tok` reproduces all 62,028 published
 lines but one, in train.de, where Moses turned an apostrophe `’` into a double quote.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,77 +30,89 @@ if TYPE_CHECKING:
 
 _TOKENIZERS: dict[str, Any] = {}  # sacrebleu's, by name
 
-# The translation of each hypothesis, line by line; or several such lists, of which only the first has no blank line
-# where a reference is missing.
-References = Sequence[str] | Sequence[Sequence[str]]
+
+class Expected(NamedTuple):
+    """What the translations of a test set are scored against, and how."""
+
+    references: Sequence[Sequence[str]]  # lists of lines; only the first has no blank line where one is missing
+    sources: Sequence[str] = ()  # ("", ...) or nothing: not known
+    tokenize: str = "13a"  # sacrebleu's tokenizer, for metrics of words
+    lowercase: bool = False  # whether case is ignored
+    language: str = "en"  # of the translations, for `lc_tok`
+    lc_tok: Sequence[str] | None = None  # references that are lowercased, normalized and tokenized; None: not available
+    comet: Path | None = None  # the checkpoint of a COMET model; None: not scored by COMET
+
+    @property
+    def for_sacrebleu(self) -> list[Any]:
+        """The references as sacrebleu takes them: None where one but the first is missing, that is blank."""
+        first, *others = self.references
+        return [[*first], *([line if line.strip() else None for line in each] for each in others)]
+
+    def require_pairs(self, translations: Sequence[str]) -> None:
+        """UserError unless every translation has its reference and there is at least one."""
+        for each in self.references:
+            if len(translations) != len(each):
+                raise UserError(
+                    f"{len(translations)} hypotheses but {len(each)} references; "
+                    "line i of one must translate the same sentence as line i of the other"
+                )
+        if not translations:
+            raise UserError("nothing to score: 0 hypotheses and 0 references; give at least one line of each")
 
 
-def reference_lists(references: References) -> list[Sequence[str]]:
-    """The references as a list of lists."""
-    return [each for each in references if not isinstance(each, str)] or [references]  # type: ignore[list-item]
-
-
-def for_sacrebleu(references: References) -> list[Any]:
-    """The references as sacrebleu takes them: None where one but the first is missing, that is blank."""
-    first, *others = reference_lists(references)
-    return [first, *([line if line.strip() else None for line in each] for each in others)]
-
-
-@dataclass(frozen=True)
-class Score:
+class Score(NamedTuple):
     """A score with the signature that makes it reproducible."""
 
-    name: str  # "BLEU", "chrF2", "TER"
     value: float  # 0 to 100; TER may be above 100
     signature: str  # sacrebleu's, including its version: all settings that the number depends on
 
 
-def bleu(hypotheses: Sequence[str], references: References, tokenize: str = "13a", lowercase: bool = False) -> Score:
+def bleu(translations: Sequence[str], expected: Expected) -> Score:
     """Corpus BLEU (Papineni et al., 2002) of detokenized lines; higher is better.
 
-    `tokenize` is one of sacrebleu's tokenizers: "13a" for most languages, "zh" for Chinese, "none" for lines
+    `expected.tokenize` is one of sacrebleu's tokenizers: "13a" for most languages, "zh" for Chinese, "none" for lines
     that are already tokenized. With any but "none", sacrebleu warns if many lines look tokenized.
-    An empty hypothesis is allowed. With several references an n-gram counts if any of them has it.
+    An empty translation is allowed. With several references an n-gram counts if any of them has it.
     UserError: the numbers of lines differ, there is no line, or sacrebleu has no such tokenizer or lacks its package or
     model.
     """
-    metric = bleu_metric(tokenize, lowercase, may_be_tokenized=tokenize == "none")
-    return corpus_score(metric, hypotheses, references)
+    tokenize, lowercase = expected.tokenize, expected.lowercase
+    return _corpus_score(bleu_metric(tokenize, lowercase, tokenize == "none"), translations, expected)
 
 
-def chrf(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> Score:
-    """Corpus chrF2 (Popović, 2015), F2 of character n-grams up to 6; higher is better.
-
-    Of several references, the most similar one counts. Errors as in `bleu`.
-    """
-    return corpus_score(CHRF(lowercase=lowercase), hypotheses, references)
-
-
-def ter(hypotheses: Sequence[str], references: References) -> Score:
+def ter(translations: Sequence[str], expected: Expected) -> Score:
     """Translation edit rate (Snover et al., 2006), edits per 100 reference words, lowercased; lower is better.
 
     Of several references, the edits are those to the nearest, and the words are their mean number. Errors as in `bleu`.
     """
     metric = TER()
     metric.tokenizer = _TOKENIZERS.setdefault("TER", metric.tokenizer)  # as in `bleu_metric`
-    return corpus_score(metric, hypotheses, references)
+    return _corpus_score(metric, translations, expected)
 
 
-def comet(sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], model: Path) -> Score:
+def _corpus_score(metric: SacrebleuMetric, translations: Sequence[str], expected: Expected) -> Score:
+    expected.require_pairs(translations)
+    result = metric.corpus_score(translations, expected.for_sacrebleu)
+    return Score(float(result.score), str(metric.get_signature()))
+
+
+def comet(translations: Sequence[str], expected: Expected) -> Score | None:
     """COMET (Rei et al., 2020): the mean score of the sentences by a trained model, times 100; higher is better.
 
-    `model` is a local checkpoint (`.ckpt`) of the package `unbabel-comet`. Scores of different models cannot be
-    compared. UserError: the package or the checkpoint is missing; otherwise errors as in `bleu`.
+    `expected.comet` is a local checkpoint (`.ckpt`) of the package `unbabel-comet`. Scores of different models cannot
+    be compared. None without it or without sources. UserError: the package or the checkpoint is missing; otherwise
+    errors as in `bleu`.
     """
-    require_pairs(hypotheses, references)
-    require_comet(model)
-    scorer = _comet_model(model)
-    rows = [
-        {"src": source, "mt": ours, "ref": theirs}
-        for source, ours, theirs in zip(sources, hypotheses, references, strict=True)
-    ]
+    if expected.comet is None or not expected.sources:
+        return None
+    expected.require_pairs(translations)
+    require_comet(expected.comet)
+    scorer = _comet_model(expected.comet)
+    sides = zip(expected.sources, translations, expected.references[0], strict=True)
+    rows = [{"src": source, "mt": ours, "ref": theirs} for source, ours, theirs in sides]
     value = float(scorer.predict(rows, progress_bar=False).system_score)
-    return Score("COMET", 100 * value, f"model:{model.stem}|scale:100|version:unbabel-comet-{version('unbabel-comet')}")
+    settings = f"model:{expected.comet.stem}|scale:100|version:unbabel-comet-{version('unbabel-comet')}"
+    return Score(100 * value, settings)
 
 
 def require_comet(model: Path) -> None:
@@ -129,7 +140,7 @@ def bleu_metric(
     may_be_tokenized: bool = True,
     *,
     by_sentence: bool = False,
-    references: Sequence[Sequence[str]] | None = None,
+    references: list[Any] | None = None,
 ) -> BLEU:
     """sacrebleu's BLEU; `may_be_tokenized` silences its warning about lines that look tokenized.
 
@@ -150,9 +161,8 @@ def bleu_metric(
         raise UserError(
             f"sacrebleu's tokenizer {tokenize!r} cannot be used: {str(error).strip() or type(error).__name__}"
         ) from None
-    metric.tokenizer = _TOKENIZERS.setdefault(
-        tokenize, metric.tokenizer
-    )  # it caches tokenized lines, as long as the process
+    # It caches tokenized lines as long as the process lives.
+    metric.tokenizer = _TOKENIZERS.setdefault(tokenize, metric.tokenizer)
     return metric
 
 
@@ -206,42 +216,6 @@ def tokenizer_remark(tokenize: str, language: str) -> str | None:
     return None
 
 
-def corpus_score(metric: SacrebleuMetric, hypotheses: Sequence[str], references: References) -> Score:
-    """The score of a corpus. Errors as in `require_pairs`."""
-    require_pairs(hypotheses, references)
-    result = metric.corpus_score(hypotheses, for_sacrebleu(references))
-    return Score(result.name, float(result.score), str(metric.get_signature()))
-
-
-def require_pairs(hypotheses: Sequence[str], references: References) -> None:
-    """UserError unless every hypothesis has its reference and there is at least one."""
-    for each in reference_lists(references):
-        if len(hypotheses) != len(each):
-            raise UserError(
-                f"{len(hypotheses)} hypotheses but {len(each)} references; "
-                "line i of one must translate the same sentence as line i of the other"
-            )
-    if not hypotheses:
-        raise UserError("nothing to score: 0 hypotheses and 0 references; give at least one line of each")
-
-
-def bleu_lc_tok(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    """BLEU of raw or detokenized hypotheses against the lines of a `*.lc.norm.tok.LANGUAGE` file.
-
-    Comparable with papers that do the same, and not with `bleu` of the cased text. The signature is sacrebleu's with
-    the preprocessing appended. Errors as in `bleu`.
-    """
-    processed = [lc_norm_tok(line, language) for line in hypotheses]
-    score = bleu(processed, references, tokenize="none", lowercase=True)
-    return Score("BLEU lc.norm.tok", score.value, lc_tok_signature(score.signature, language))
-
-
-def lc_tok_signature(signature: str, language: str) -> str:
-    """sacrebleu's signature of lines that are processed, with the steps."""
-    steps = f"hyp:lowercase+moses-normalize+moses-tokenize.{language}|sacremoses:{version('sacremoses')}"
-    return f"{signature}|{steps}"
-
-
 def lc_norm_tok(line: str, language: str) -> str:
     """The line lowercased, with normalized punctuation, tokenized by Moses, with Moses's entities (`&apos;`)."""
     normalizer, tokenizer = _moses(language)
@@ -267,14 +241,14 @@ class SentenceScores(NamedTuple):
     values: list[float]
 
 
-def score_sentences(hypotheses: Sequence[str], references: References, lowercase: bool = False) -> SentenceScores:
+def score_sentences(translations: Sequence[str], expected: Expected) -> SentenceScores:
     """chrF2 of each line, whatever the corpus is scored by: sentence BLEU is too noisy on short lines.
 
     Errors as in `bleu`.
     """
-    require_pairs(hypotheses, references)
-    lists = for_sacrebleu(references)
-    metric, corpus = CHRF(lowercase=lowercase), CHRF(lowercase=lowercase, references=lists)
-    rows = zip(hypotheses, *lists, strict=True)
+    expected.require_pairs(translations)
+    lists = expected.for_sacrebleu
+    metric, corpus = (CHRF(lowercase=expected.lowercase, references=each) for each in (None, lists))
+    rows = zip(translations, *lists, strict=True)
     values = [float(metric.sentence_score(ours, theirs).score) for ours, *theirs in rows]
     return SentenceScores("chrF2", str(corpus.get_signature()), values)

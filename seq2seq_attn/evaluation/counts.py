@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -18,14 +20,7 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 from seq2seq_attn import __version__
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import (
-    References,
-    bleu_metric,
-    for_sacrebleu,
-    lc_norm_tok,
-    lc_tok_signature,
-    require_pairs,
-)
+from seq2seq_attn.evaluation.corpus_scores import Expected, bleu_metric, lc_norm_tok
 
 Runs = Sequence[Sequence[str]]  # one list of translations per training seed; a single system is [translations]
 
@@ -58,6 +53,7 @@ class CorpusCounts:
     counts: NDArray[np.int64]  # (runs, sentences, k)
     counting: Counting
     source_of: NDArray[np.int64] | None = None  # (sentences,): the number of its source; None if no two share one
+    _resampled: dict[tuple[int, int], NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, counting: Counting, runs: Runs, sources: Sequence[str] = ()) -> CorpusCounts:
@@ -93,6 +89,15 @@ class CorpusCounts:
         """(runs,): the score of each run on the test set as it is."""
         return self.counting.score(self.counts.sum(axis=1))
 
+    def resampled_scores(self, resamples: int = 1000, seed: int = 12345) -> NDArray[np.float64]:
+        """(runs, resamples): each run's score on each resample of the test set; the same resamples for every system."""
+        if (resamples, seed) not in self._resampled:  # intervals and every comparison need the same
+            # The sums are integers and exact; sacrebleu divides them in float32, so they are converted to that.
+            counts = self.by_source()
+            sums = (draws(counts.shape[1], resamples, seed) @ counts).astype(np.float32)  # (runs, resamples, counts)
+            self._resampled[resamples, seed] = np.array([self.counting.score(run) for run in sums])
+        return self._resampled[resamples, seed]
+
     def signature(self, **settings: object) -> str:
         """The signature with the settings of a test: `seed`, `bs` resamples, `ar` trials.
 
@@ -104,8 +109,19 @@ class CorpusCounts:
         first = [f"{key}:{settings.pop(key)}" for key in ("bs", "ar", "seed") if key in settings]
         last = [f"{key}:{value}" for key, value in settings.items()]
         references, *fields = self.counting.signature.split("|")
-        version = next((place for place, field in enumerate(fields) if field.startswith("version:")), len(fields))
-        return "|".join([references, *first, *fields[:version], *last, *fields[version:]])
+        end = next((place for place, each in enumerate(fields) if each.startswith("version:")), len(fields))
+        return "|".join([references, *first, *fields[:end], *last, *fields[end:]])
+
+
+@lru_cache(maxsize=1)  # many systems and rates are resampled over the same test set, one after another
+def draws(sentences: int, resamples: int = 1000, seed: int = 12345) -> NDArray[np.float64]:
+    """(resamples, sentences): how often each sentence occurs in a resample; sacrebleu's random numbers."""
+    picks = np.random.default_rng(seed).choice(sentences, size=(resamples, sentences), replace=True)
+    cells = picks + sentences * np.arange(resamples)[:, None]
+    times = np.bincount(cells.ravel(), minlength=resamples * sentences)
+    drawn = times.reshape(resamples, sentences).astype(np.float64)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def number_sources(sources: Sequence[str]) -> NDArray[np.int64] | None:
@@ -148,39 +164,45 @@ def bleu_of_counts(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 def _sacrebleu_counting(
     metric: SacrebleuMetric,
-    references: References,
+    expected: Expected,
     score: Callable[[NDArray[Any]], NDArray[np.float64]],
     meaning: str = "",
 ) -> Counting:
     """What one of sacrebleu's metrics, made with these references, counts of each sentence."""
 
     def count(translations: Sequence[str]) -> NDArray[np.int64]:
-        require_pairs(translations, references)
+        expected.require_pairs(translations)
         return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)
 
     return Counting(count, score, str(metric.get_signature()), meaning)
 
 
-def bleu_counting(references: References, tokenize: str = "13a", lowercase: bool = False) -> Counting:
+def bleu_counting(expected: Expected) -> Counting:
     """The counts of BLEU: lengths and n-grams. Errors as in `corpus_scores.bleu`."""
-    metric = bleu_metric(tokenize, lowercase, references=for_sacrebleu(references))
-    meaning = "cased, detokenized"
+    tokenize, lowercase = expected.tokenize, expected.lowercase
+    metric = bleu_metric(tokenize, lowercase, references=expected.for_sacrebleu)
+    meaning = "lowercased, detokenized" if lowercase else "cased, detokenized"
     if tokenize == "none":
         meaning = "of the tokens between spaces, as the test set has them"
-    elif lowercase:
-        meaning = "lowercased, detokenized"
-
-    return _sacrebleu_counting(metric, references, bleu_of_counts, meaning)
+    return _sacrebleu_counting(metric, expected, bleu_of_counts, meaning)
 
 
-def lc_tok_counting(references: Sequence[str], language: str) -> Counting:
-    """The counts of `corpus_scores.bleu_lc_tok`."""
-    plain = bleu_counting(references, tokenize="none", lowercase=True)
+def lc_tok_counting(expected: Expected) -> Counting | None:
+    """The counts of BLEU of raw or detokenized lines against those of a `*.lc.norm.tok.LANGUAGE` file, if there is one.
+
+    Comparable with papers that do the same, and not with BLEU of the cased text. The signature is sacrebleu's with the
+    preprocessing appended. Errors as in `corpus_scores.bleu`.
+    """
+    if expected.lc_tok is None:
+        return None
+    language = expected.language
+    plain = bleu_counting(Expected([expected.lc_tok], tokenize="none", lowercase=True))
+    steps = f"hyp:lowercase+moses-normalize+moses-tokenize.{language}|sacremoses:{version('sacremoses')}"
 
     def count(translations: Sequence[str]) -> NDArray[np.int64]:
         return plain.count([lc_norm_tok(line, language) for line in translations])
 
-    return Counting(count, plain.score, lc_tok_signature(plain.signature, language))
+    return Counting(count, plain.score, f"{plain.signature}|{steps}")
 
 
 def chrf_of_counts(
@@ -204,59 +226,94 @@ def chrf_of_counts(
     return np.asarray(100 * score)
 
 
-def _chrf_of_sums(sums: NDArray[Any]) -> NDArray[np.float64]:
-    rows = sums.astype(np.float64)
-    return chrf_of_counts(rows[:, 0::3], rows[:, 1::3], rows[:, 2::3])
+def chrf_counting(expected: Expected) -> Counting:
+    """The counts of chrF2 (Popović, 2015), F2 of character n-grams up to 6: of translations, references and both.
 
+    Of several references, the most similar one counts. Errors as in `corpus_scores.bleu`.
+    """
 
-def chrf_counting(references: References, lowercase: bool = False) -> Counting:
-    """The counts of chrF2: n-grams of hypotheses, of references and in both. Errors as in `corpus_scores.chrf`."""
-    metric = CHRF(lowercase=lowercase, references=for_sacrebleu(references))
+    def score(sums: NDArray[Any]) -> NDArray[np.float64]:
+        rows = sums.astype(np.float64)
+        return chrf_of_counts(rows[:, 0::3], rows[:, 1::3], rows[:, 2::3])
 
-    return _sacrebleu_counting(metric, references, _chrf_of_sums)
+    metric = CHRF(lowercase=expected.lowercase, references=expected.for_sacrebleu)
+    return _sacrebleu_counting(metric, expected, score)
 
 
 Distance = Callable[[str, str], tuple[int, int]]  # translation, reference -> a part, and the whole that it is a part of
 
 
 def percentage(
-    references: References, distance: Distance, best: Callable[..., tuple[int, int]], *settings: str
+    expected: Expected, distance: Distance, best: Callable[..., tuple[int, int]], *settings: str
 ) -> Counting:
     """A percentage, 100 Σ part / Σ whole: each sentence has two counts, those of its best reference.
 
     Args:
-        references: One list of lines, or several, of which only the first has no blank line where one is missing.
+        expected: The references, and whether case is ignored: then `distance` is given lowercased lines.
         distance: The counts of a translation and a reference.
         best: `max` or `min`, which chooses among the counts for several references.
         settings: Fields of the signature.
     """
-    lists = for_sacrebleu(references)
+
+    case: Callable[[str], str] = str.lower if expected.lowercase else str
+    lists = [[None if line is None else case(line) for line in each] for each in expected.for_sacrebleu]
 
     def count(translations: Sequence[str]) -> NDArray[np.int64]:
-        require_pairs(translations, references)
-        rows = zip(translations, *lists, strict=True)
+        expected.require_pairs(translations)
+        rows = zip(map(case, translations), *lists, strict=True)
         return np.array(
             [best(distance(ours, theirs) for theirs in known if theirs is not None) for ours, *known in rows],
             dtype=np.int64,
         )
 
+    def score(sums: NDArray[Any]) -> NDArray[np.float64]:
+        parts, wholes = sums.astype(np.float64).T
+        return np.asarray(100 * parts / np.maximum(wholes, 1))
+
     number = "var" if any(None in each for each in lists) else len(lists)
-    signature = "|".join([f"nrefs:{number}", *settings, f"version:seq2seq_attn-{__version__}"])
-    return Counting(count, _percent, signature)
+    fields = [f"nrefs:{number}", f"case:{'lc' if expected.lowercase else 'mixed'}", *settings]
+    return Counting(count, score, "|".join([*fields, f"version:seq2seq_attn-{__version__}"]))
 
 
-def _percent(sums: NDArray[Any]) -> NDArray[np.float64]:
-    parts, wholes = sums.astype(np.float64).T
-    return np.asarray(100 * parts / np.maximum(wholes, 1))
-
-
-def exact_match_counting(references: References, lowercase: bool = False) -> Counting:
+def exact_match_counting(expected: Expected) -> Counting:
     """Whether a translation is identical to a reference of its sentence, ignoring blanks at both ends."""
 
-    def text(line: str) -> str:
-        return line.strip().lower() if lowercase else line.strip()
+    def is_same(ours: str, theirs: str) -> tuple[int, int]:
+        return int(ours.strip() == theirs.strip()), 1
 
-    case = "lc" if lowercase else "mixed"
-    return percentage(
-        references, lambda ours, theirs: (int(text(ours) == text(theirs)), 1), max, f"case:{case}", "strip:yes"
-    )
+    return percentage(expected, is_same, max, "strip:yes")
+
+
+def word_error_counting(expected: Expected) -> Counting:
+    """Word error rate: edits and lengths in words that white space separates; of several references, the nearest."""
+
+    def edits(ours: str, theirs: str) -> tuple[int, int]:
+        return edit_distance(ours.split(), theirs.split()), len(theirs.split())
+
+    return percentage(expected, edits, min, "unit:word")
+
+
+def character_error_counting(expected: Expected) -> Counting:
+    """Character error rate: edits and lengths in characters, with a single blank between words."""
+
+    def edits(ours: str, theirs: str) -> tuple[int, int]:
+        one, other = (" ".join(line.split()) for line in (ours, theirs))
+        return edit_distance(one, other), len(other)
+
+    return percentage(expected, edits, min, "unit:character")
+
+
+def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """The fewest insertions, deletions and substitutions that turn one sequence into the other (Levenshtein, 1966).
+
+    Row by row of Levenshtein's table. Within a row, d_j = min over k <= j of c_k + (j - k), with c_k the cost without
+    a preceding insertion; so the running minimum of c_k - k gives the whole row.
+    """
+    numbers: dict[str, int] = {}
+    a, b = (np.array([numbers.setdefault(each, len(numbers)) for each in side], dtype=int) for side in (one, other))
+    places = np.arange(len(b) + 1)
+    row = places
+    for deleted, token in enumerate(a, start=1):
+        costs = np.minimum(row[1:] + 1, row[:-1] + (b != token))
+        row = np.minimum.accumulate(np.concatenate([[deleted], costs]) - places) + places
+    return int(row[-1])

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.counts import CorpusCounts
-from seq2seq_attn.evaluation.resampling import score_interval
 
 
 @dataclass(frozen=True)
@@ -57,24 +56,6 @@ class Group(NamedTuple):
 
     label: str
     rows: list[int]  # their indices in the test set, counted from 0
-
-
-class PooledScore(NamedTuple):
-    """The mean over the runs of a system, with its 95 % interval over resampled sentences of the group."""
-
-    value: float  # counts are summed over the group
-    low: float
-    high: float
-
-
-def group_scores(rows: Sequence[int], counts: Mapping[str, CorpusCounts]) -> dict[str, PooledScore]:
-    """The score of these sentences as a corpus, at least one, by the key of each metric."""
-    found = {}
-    for key, each in counts.items():
-        group = each.select(rows)
-        interval = score_interval(group)
-        found[key] = PooledScore(float(group.scores().mean()), interval.low, interval.high)
-    return found
 
 
 def in_bands(values: Sequence[int | None], bands: Mapping[str, Band]) -> list[Group]:

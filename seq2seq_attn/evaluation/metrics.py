@@ -7,7 +7,7 @@ statistics, tables, charts and conclusions. So a new metric is one more record h
     from seq2seq_attn.evaluation.metrics import Metric, register
 
     def first_word(test):
-        return percentage(test.references, lambda ours, theirs: (ours.split()[:1] == theirs.split()[:1], 1), max)
+        return percentage(test, lambda ours, theirs: (ours.split()[:1] == theirs.split()[:1], 1), max)
 
     register(Metric("first", "first word", "First", 1, "higher", "% with the right first word", counting=first_word))
 
@@ -21,7 +21,6 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,29 +28,18 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, alignment_error_rate
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.evaluation.corpus_scores import Score, bleu, bleu_lc_tok, chrf, comet, ter
+from seq2seq_attn.evaluation.corpus_scores import Expected, Score, bleu, comet, ter
 from seq2seq_attn.evaluation.counts import (
     CorpusCounts,
     Counting,
     Runs,
     bleu_counting,
+    character_error_counting,
     chrf_counting,
     exact_match_counting,
     lc_tok_counting,
+    word_error_counting,
 )
-from seq2seq_attn.evaluation.error_rates import character_error_counting, word_error_counting
-
-
-class Expected(NamedTuple):
-    """What the translations of a test set are scored against, and how."""
-
-    references: Sequence[Sequence[str]]  # lists of lines; only the first has no blank line where one is missing
-    sources: Sequence[str] = ()  # ("", ...) or nothing: not known
-    tokenize: str = "13a"  # sacrebleu's tokenizer, for metrics of words
-    lowercase: bool = False  # whether case is ignored
-    language: str = "en"  # of the translations, for `lc_tok`
-    lc_tok: Sequence[str] | None = None  # references that are lowercased, normalized and tokenized; None: not available
-    comet: Path | None = None  # the checkpoint of a COMET model; None: not scored by COMET
 
 
 class ForcedTest(NamedTuple):
@@ -87,7 +75,8 @@ class Metric:
         direction: Which scores are better; None: neither.
         meaning: One sentence, without capital and full stop, as it follows the label and a colon.
         counting: How translations are counted; it gives None where the metric is not defined for the test set.
-        from_translations: The score of a corpus; with `counting`, another way to compute the same. None as above.
+        from_translations: The score of a corpus, of a metric that does not count, or that has more to say than its
+            counts: sacrebleu warns of lines that look tokenized. None as above.
         from_forced: The score by forced decoding; it gives None where the metric is not defined for model or test set.
         signature: Of a metric from forced decoding; `{tokenizer}` stands for the model's tokenizer.
         floor: A worse score is that of a model that has learned nothing; None: every score carries information.
@@ -156,7 +145,7 @@ class Metric:
         if self.from_translations is not None:
             return self.from_translations(translations, expected)
         counting = None if self.counting is None else self.counting(expected)
-        return None if counting is None else Score(self.name, counting.score_corpus(translations), counting.signature)
+        return None if counting is None else Score(counting.score_corpus(translations), counting.signature)
 
 
 # What training minimizes, as the metric that a run without a better one is validated by.
@@ -223,7 +212,11 @@ def score_value(scores: Mapping[str, Any], key: str) -> float | None:
     return value
 
 
-register(
+def _error_rate(test: ForcedTest) -> float | None:
+    return alignment_error_rate(test.links, *test.gold) if test.gold is not None and any(test.links) else None
+
+
+for _metric in (
     Metric(
         "bleu",
         "BLEU",
@@ -231,13 +224,11 @@ register(
         1,
         "higher",
         "n-grams of words that the reference has as well",
-        counting=lambda test: bleu_counting(test.references, test.tokenize, test.lowercase),
-        from_translations=lambda lines, test: bleu(lines, test.references, test.tokenize, test.lowercase),
+        counting=bleu_counting,
+        from_translations=bleu,
         floor=1.0,
         is_prominent=True,
-    )
-)
-register(
+    ),
     Metric(
         "bleu_lc_tok",
         "BLEU lc.norm.tok",
@@ -245,40 +236,13 @@ register(
         1,
         "higher",
         "lowercased and tokenized",
-        counting=lambda test: None if test.lc_tok is None else lc_tok_counting(test.lc_tok, test.language),
-        from_translations=lambda lines, test: (
-            None if test.lc_tok is None else bleu_lc_tok(lines, test.lc_tok, test.language)
-        ),
+        counting=lc_tok_counting,
         needs="lc_tok",
         is_prominent=True,
-    )
-)
-register(
-    Metric(
-        "chrf",
-        "chrF2",
-        "chrF",
-        1,
-        "higher",
-        "F2 of character n-grams",
-        counting=lambda test: chrf_counting(test.references, test.lowercase),
-        from_translations=lambda lines, test: chrf(lines, test.references, test.lowercase),
-        floor=1.0,
-    )
-)
-register(
-    Metric(
-        "ter",
-        "TER",
-        "TER",
-        1,
-        "lower",
-        "edits per 100 reference words",
-        # sacrebleu takes a minute for a thousand long, bad translations, too long to count them for every comparison.
-        from_translations=lambda lines, test: ter(lines, test.references),
-    )
-)
-register(
+    ),
+    Metric("chrf", "chrF2", "chrF", 1, "higher", "F2 of character n-grams", counting=chrf_counting, floor=1.0),
+    # sacrebleu takes a minute for a thousand long, bad translations, too long to count them for every comparison.
+    Metric("ter", "TER", "TER", 1, "lower", "edits per 100 reference words", from_translations=ter),
     Metric(
         "comet",
         "COMET",
@@ -286,13 +250,9 @@ register(
         1,
         "higher",
         "score of a trained model, times 100",
-        from_translations=lambda lines, test: (
-            comet(test.sources, lines, test.references[0], test.comet) if test.comet and test.sources else None
-        ),
+        from_translations=comet,
         needs="comet",
-    )
-)
-register(
+    ),
     Metric(
         "exact_match",
         "exact match",
@@ -300,11 +260,9 @@ register(
         1,
         "higher",
         "% of translations identical to the reference",
-        counting=lambda test: exact_match_counting(test.references, test.lowercase),
+        counting=exact_match_counting,
         floor=0.1,
-    )
-)
-register(
+    ),
     Metric(
         "wer",
         "word error rate",
@@ -312,11 +270,9 @@ register(
         1,
         "lower",
         "edits per 100 words of the reference",
-        counting=lambda test: word_error_counting(test.references, test.lowercase),
+        counting=word_error_counting,
         floor=100.0,
-    )
-)
-register(
+    ),
     Metric(
         "cer",
         "character error rate",
@@ -324,11 +280,9 @@ register(
         1,
         "lower",
         "edits per 100 characters of the reference",
-        counting=lambda test: character_error_counting(test.references, test.lowercase),
+        counting=character_error_counting,
         floor=100.0,
-    )
-)
-register(
+    ),
     Metric(
         "aer",
         "AER",
@@ -336,13 +290,9 @@ register(
         3,
         "lower",
         "alignment error rate against gold links, 0 to 1",
-        from_forced=lambda test: (
-            alignment_error_rate(test.links, *test.gold) if test.gold is not None and any(test.links) else None
-        ),
+        from_forced=_error_rate,
         is_prominent=True,
-    )
-)
-register(
+    ),
     Metric(
         "attention_entropy",
         "attention entropy",
@@ -351,9 +301,7 @@ register(
         None,
         "mean entropy in bits of the attention weights on the references; 0 if a single source position has all weight",
         from_forced=lambda test: attention_entropy(test.weights),
-    )
-)
-register(
+    ),
     Metric(
         "perplexity",
         "perplexity",
@@ -363,5 +311,6 @@ register(
         "per token of the references, in the model's own vocabulary",
         from_forced=lambda test: perplexity(test.log_likelihood / max(1, test.tokens)),
         signature="nrefs:1|tok:{tokenizer}|eos:yes|unit:token",  # the unit is a token, so it depends on the tokenizer
-    )
-)
+    ),
+):
+    register(_metric)

@@ -26,13 +26,12 @@ differ in a single sentence would be significantly different, as a trial can do 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.counts import CorpusCounts
+from seq2seq_attn.evaluation.counts import CorpusCounts, draws
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class PairedResult:
 
 def score_interval(system: CorpusCounts, resamples: int = 1000, seed: int = 12345) -> Interval:
     """The interval of the mean score of the runs; with one run, that of `sacrebleu --confidence`."""
-    scores = resampled_scores(system, resamples, seed).mean(axis=0)
+    scores = system.resampled_scores(resamples, seed).mean(axis=0)
     return Interval(float(scores.mean()), *_central_95(scores))
 
 
@@ -69,7 +68,7 @@ def rate_interval(counts: NDArray[np.int64]) -> Interval:
     """
     if not counts[..., 1].sum(axis=1).all():
         raise ValueError("a run has nothing to count: every whole is 0")
-    sums = _draws(counts.shape[1], resamples=1000, seed=12345) @ counts  # (runs, resamples, 2)
+    sums = draws(counts.shape[1]) @ counts  # (runs, resamples, 2)
     sums = sums[:, sums[..., 1].all(axis=0)]
     rates = (sums[..., 0] / sums[..., 1]).mean(axis=0)
     return Interval(float(rates.mean()), *_central_95(rates))
@@ -88,7 +87,7 @@ def paired_bootstrap(
     while sacrebleu's strict comparison gives them its smallest p.
     """
     difference = float(system.scores().mean() - baseline.scores().mean())
-    ours, theirs = (resampled_scores(each, resamples, seed).mean(axis=0) for each in (system, baseline))
+    ours, theirs = (each.resampled_scores(resamples, seed).mean(axis=0) for each in (system, baseline))
     differences = ours - theirs
     pooled = {"runs": f"{system.runs}+{baseline.runs}"} if system.runs + baseline.runs > 2 else {}
     return PairedResult(
@@ -97,25 +96,6 @@ def paired_bootstrap(
         p_value=_p_value(difference, differences),
         signature=system.signature(seed=seed, bs=resamples, **pooled),
     )
-
-
-@lru_cache(maxsize=1)  # many systems and rates are resampled over the same test set, one after another
-def _draws(sentences: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """(resamples, sentences): how often each sentence occurs in a resample; sacrebleu's random numbers."""
-    picks = np.random.default_rng(seed).choice(sentences, size=(resamples, sentences), replace=True)
-    cells = picks + sentences * np.arange(resamples)[:, None]
-    times = np.bincount(cells.ravel(), minlength=resamples * sentences)
-    drawn = times.reshape(resamples, sentences).astype(np.float64)
-    drawn.flags.writeable = False
-    return drawn
-
-
-def resampled_scores(system: CorpusCounts, resamples: int = 1000, seed: int = 12345) -> NDArray[np.float64]:
-    """(runs, resamples): each run's score on each resample of the test set; the same resamples for every system."""
-    # The sums are integers and exact; sacrebleu divides them in float32, so they are converted to that.
-    counts = system.by_source()
-    sums = (_draws(counts.shape[1], resamples, seed) @ counts).astype(np.float32)  # (runs, resamples, counts)
-    return np.array([system.counting.score(run) for run in sums])
 
 
 def _central_95(samples: NDArray[np.float64]) -> tuple[float, float]:

@@ -39,7 +39,6 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, norm, t
 
 from seq2seq_attn.evaluation.counts import CorpusCounts
-from seq2seq_attn.evaluation.resampling import resampled_scores
 
 LEVEL, POWER = 0.05, 0.80
 CENTRAL_95 = 0.975  # upper quantile of the central 95 %
@@ -54,7 +53,7 @@ class RunScores(NamedTuple):
 
     @classmethod
     def of(cls, counts: CorpusCounts) -> RunScores:
-        return cls(counts.scores(), resampled_scores(counts))
+        return cls(counts.scores(), counts.resampled_scores())
 
     @property
     def differ(self) -> bool:

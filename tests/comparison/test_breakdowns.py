@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from counted import bleu_counts, chrf_counts
+from counted import bleu, bleu_counts, chrf_counts
 
 from seq2seq_attn.analysis.scoring import AttentionRecord
 from seq2seq_attn.comparison.arms import Arm
@@ -10,7 +10,6 @@ from seq2seq_attn.comparison.breakdowns import link_agreement, where_arms_differ
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
-from seq2seq_attn.evaluation.corpus_scores import bleu
 from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.runs import corpora as data

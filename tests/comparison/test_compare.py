@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from counted import bleu_counts, chrf_counts
+from counted import bleu, bleu_counts, chrf, chrf_counts, exact_match, expected
 from toy_experiment import EXPERIMENT, write_toy_corpus
 
 from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun, length_bands
@@ -25,8 +25,7 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, trivial_error_rates
-from seq2seq_attn.evaluation.corpus_scores import bleu, chrf, lc_norm_tok, score_sentences
-from seq2seq_attn.evaluation.counts import exact_match_counting
+from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok, score_sentences
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.files.checksums import record
@@ -207,7 +206,7 @@ def test_exact_matches_are_also_computed_for_runs_tested_earlier(results, grid, 
     for arm, before in zip(again.arms, results.arms, strict=True):
         assert arm.scores["exact_match"] == before.scores["exact_match"]
         assert arm.scores["exact_match"].mean == np.mean(
-            [exact_match_counting(references).score_corpus(run) for run in files[arm.name]]
+            [exact_match(run, references).value for run in files[arm.name]]
         )
 
 
@@ -279,7 +278,9 @@ def test_the_saved_attention_equals_that_of_forced_decoding(results, grid, tmp_p
     assert [(pair.line, pair.reference) for pair in held.pairs] == list(enumerate(references, start=1))
     assert {arm: each.translations for arm, each in held.arms.items()} == {a: tuple(r[0]) for a, r in files.items()}
     for arm, each in held.arms.items():
-        assert each.scores == tuple(round(score, 2) for score in score_sentences(files[arm][0], references).values)
+        assert each.scores == tuple(
+            round(score, 2) for score in score_sentences(files[arm][0], expected(references)).values
+        )
     assert held.arms["distracted"].segmentation is None
     model = TrainedModel.load(tmp_path / "mine" / "runs" / grid.runs[2].folder)
     forced = model.force([pair.source for pair in held.pairs], references)

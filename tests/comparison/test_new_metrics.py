@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from counted import word_errors
 from rich.console import Console
 
 from seq2seq_attn.analysis.scoring import ScoredRun
@@ -15,7 +16,6 @@ from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.observe import read_curve
 from seq2seq_attn.evaluation.corpus_scores import Score
-from seq2seq_attn.evaluation.error_rates import word_error_counting
 from seq2seq_attn.evaluation.metrics import METRICS, Metric
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.report.columns import columns
@@ -33,7 +33,7 @@ from seq2seq_attn.runs.folder import read_metrics
 def length_ratio(translations, test):
     assert len(test.sources) == len(translations)
     words = [sum(len(line.split()) for line in side) for side in (translations, test.references[0])]
-    return Score("length ratio", words[0] / words[1], "words:whitespace")
+    return Score(words[0] / words[1], "words:whitespace")
 
 
 def sharpness(test):
@@ -141,9 +141,10 @@ def test_arms_are_trained_and_compared_in_a_metric_of_which_less_is_better(grid,
     for arm in results.arms:
         assert min(curves[arm.name][0].validation_score) > 30, "a percentage of words, and most of them are wrong"
         counts = [
-            word_error_counting(read_lines(grid.runs[0].config.data.test.target)).score_corpus(
-                read_lines(tmp_path / "mine/runs" / run.folder / "test.translations.txt")
-            )
+            word_errors(
+                read_lines(tmp_path / "mine/runs" / run.folder / "test.translations.txt"),
+                read_lines(grid.runs[0].config.data.test.target),
+            ).value
             for run in dict(grid.arms())[arm.name]
         ]
         assert arm.scores["wer"].mean == pytest.approx(np.mean(counts))

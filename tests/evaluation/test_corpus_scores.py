@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import sacrebleu
+from counted import bleu, character_errors, chrf, exact_match, expected, ter, word_errors
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_ter import TercomTokenizer
 
@@ -17,31 +18,16 @@ from seq2seq_attn import __version__, evaluation
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation import corpus_scores
 from seq2seq_attn.evaluation.corpus_scores import (
-    bleu,
-    bleu_lc_tok,
-    chrf,
+    Expected,
     comet,
     default_tokenizer,
     lc_norm_tok,
     score_sentences,
-    ter,
     tokenizer_remark,
 )
-from seq2seq_attn.evaluation.metrics import METRICS, Expected, chosen_metrics, score_translations
+from seq2seq_attn.evaluation.metrics import METRICS, chosen_metrics, score_translations
 
-
-def counted(key):
-    """A metric that counts sentences, with the arguments of `bleu`."""
-
-    def score(hypotheses, references, lowercase=False):
-        several = references if any(not isinstance(each, str) for each in references) else [references]
-        return METRICS[key].score(hypotheses, Expected(several, lowercase=lowercase))
-
-    return score
-
-
-exact_match, word_errors, character_errors = map(counted, ("exact_match", "wer", "cer"))
-
+EVERY_METRIC = [bleu, chrf, ter, exact_match, word_errors, character_errors]
 EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
 
 
@@ -62,10 +48,9 @@ def test_bleu_chrf_and_ter_equal_sacrebleus_command(references, spoil, sacrebleu
     hypotheses = spoil(references, 0.3, seed=2)
     hypotheses[4] = ""
     printed = sacrebleu_command(references, [hypotheses], "-m", "bleu", "chrf", "ter", "-w", "10")
-    for score, expected in zip([f(hypotheses, references) for f in (bleu, chrf, ter)], printed, strict=True):
-        assert score.name == expected["name"]
-        assert score.value == pytest.approx(expected["score"], abs=1e-9)
-        assert score.signature == expected["signature"]
+    for score, theirs in zip([f(hypotheses, references) for f in (bleu, chrf, ter)], printed, strict=True):
+        assert score.value == pytest.approx(theirs["score"], abs=1e-9)
+        assert score.signature == theirs["signature"]
         assert score.signature.endswith(f"version:{sacrebleu.__version__}")
 
 
@@ -139,10 +124,10 @@ def test_several_references_count_as_in_sacrebleu(references, spoil, sacrebleu_c
         assert found.signature.startswith("nrefs:2|")
         assert found.value != score(hypotheses, second).value
     assert exact_match(["a", "b", "c"], [["a", "x", "x"], ["x", "b", "x"]]).value == pytest.approx(200 / 3)
-    expected = [
+    of_sentences = [
         sacrebleu.sentence_chrf(h, [r, s]).score for h, r, s in zip(hypotheses, references, second, strict=True)
     ]
-    assert score_sentences(hypotheses, [references, second]).values == pytest.approx(expected)
+    assert score_sentences(hypotheses, expected([references, second])).values == pytest.approx(of_sentences)
     with pytest.raises(UserError, match="3 hypotheses but 2 references"):
         bleu(["a", "b", "c"], [["a", "b", "c"], ["a", "b"]])
 
@@ -162,7 +147,8 @@ def test_without_case_scores_are_those_of_lowercased_lines():
         found = score(hypotheses, references, lowercase=True)
         assert found.value == score(hypotheses, lowered).value > score(hypotheses, references).value
         assert "|case:lc|" in found.signature
-    assert score_sentences(hypotheses, references, lowercase=True).values == score_sentences(hypotheses, lowered).values
+    found = score_sentences(hypotheses, expected(references, lowercase=True))
+    assert found.values == score_sentences(hypotheses, expected(lowered)).values
 
 
 def test_an_exact_match_ignores_blanks_at_both_ends():
@@ -171,23 +157,17 @@ def test_an_exact_match_ignores_blanks_at_both_ends():
     assert score.signature == f"nrefs:1|case:mixed|strip:yes|version:seq2seq_attn-{__version__}"
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match, word_errors, character_errors])
-def test_different_numbers_of_lines_are_refused_with_both_counts(metric):
-    with pytest.raises(UserError, match=r"3 hypotheses but 2 references"):
+@pytest.mark.parametrize("metric", EVERY_METRIC)
+def test_lines_without_their_reference_and_no_lines_are_refused(metric):
+    with pytest.raises(UserError, match="3 hypotheses but 2 references"):
         metric(["a", "b", "c"], ["a", "b"])
-
-
-@pytest.mark.parametrize("metric", [bleu, chrf, ter, exact_match, word_errors, character_errors])
-def test_nothing_to_score_is_refused(metric):
     with pytest.raises(UserError, match="nothing to score"):
         metric([], [])
 
 
-@pytest.mark.parametrize(
-    ("metric", "worst"),
-    [(bleu, 0), (chrf, 0), (ter, 100), (exact_match, 0), (word_errors, 100), (character_errors, 100)],
-)
-def test_empty_hypotheses_get_the_worst_score(metric, worst):
+@pytest.mark.parametrize("metric", EVERY_METRIC)
+def test_empty_hypotheses_get_the_worst_score(metric):
+    worst = 100 if metric in (ter, word_errors, character_errors) else 0
     assert metric(["", ""], ["Tom chases Jerry.", "Jerry runs."]).value == worst
 
 
@@ -242,27 +222,25 @@ def test_a_raw_line_is_processed_as_by_the_moses_scripts(language, raw, processe
     assert lc_norm_tok(raw, language) == processed
 
 
-def test_raw_output_equal_to_the_processed_reference_scores_100():
+def lc_tok(translations, lines):
+    return METRICS["bleu_lc_tok"].score(translations, Expected([lines], language="de", lc_tok=lines))
+
+
+def test_raw_output_equal_to_the_processed_reference_scores_100_and_its_signature_says_how():
     hypotheses = ["Ein Hund namens „Rex“ bellt.", "Zwei Männer, beide im T-Shirt, laufen."]
     references = [
         "ein hund namens &quot; rex &quot; bellt .",
         "zwei männer , beide im t-shirt , laufen .",
     ]
-    assert bleu_lc_tok(hypotheses, references, "de").value == pytest.approx(100)
+    score = lc_tok(hypotheses, references)
+    assert score.value == pytest.approx(100)
     assert bleu(hypotheses, references).value < 60
-
-
-def test_the_signature_includes_the_preprocessing():
-    score = bleu_lc_tok(["Ja."], ["ja ."], "de")
-    sacrebleu, steps = score.signature.split("|hyp:")
-    assert sacrebleu == bleu(["ja ."], ["ja ."], tokenize="none", lowercase=True).signature
-    assert "tok:none" in sacrebleu
+    plain, steps = score.signature.split("|hyp:")
+    assert plain == bleu(references, references, tokenize="none", lowercase=True).signature
+    assert "tok:none" in plain
     assert steps.startswith("lowercase+moses-normalize+moses-tokenize.de|sacremoses:")
-
-
-def test_different_numbers_of_lines_are_refused_for_tokenized_bleu():
     with pytest.raises(UserError, match="1 hypotheses but 2 references"):
-        bleu_lc_tok(["Ja."], ["ja .", "nein ."], "de")
+        lc_tok(["Ja."], ["ja .", "nein ."])
 
 
 @pytest.fixture
@@ -294,22 +272,25 @@ def comet_package(monkeypatch, tmp_path):
 def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_package):
     path, loaded = comet_package
     for _ in range(2):
-        score = comet(["source of a x", "source of c d e f"], ["a b", "c"], ["a x", "c d e f"], path)
+        score = comet(["a b", "c"], Expected([["a x", "c d e f"]], ["source of a x", "source of c d e f"], comet=path))
         assert score.value == pytest.approx(100 * (1 / 2 + 1 / 4) / 2)
-    assert (score.name, score.signature) == ("COMET", "model:wmt22|scale:100|version:unbabel-comet-2.2")
+    assert score.signature == "model:wmt22|scale:100|version:unbabel-comet-2.2"
     assert loaded == [str(path)]
 
 
 def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, monkeypatch):
+    def score(name):
+        return comet(["a"], Expected([["a"]], ["s"], comet=tmp_path / name))
+
     with pytest.raises(UserError, match=r"evaluation\.comet is the path of a COMET checkpoint"):
-        comet(["s"], ["a"], ["a"], tmp_path / "missing.ckpt")
+        score("missing.ckpt")
     (tmp_path / "m.ckpt").touch()
     with pytest.raises(UserError, match="pip install unbabel-comet"):
-        comet(["s"], ["a"], ["a"], tmp_path / "m.ckpt")
+        score("m.ckpt")
     monkeypatch.setattr(corpus_scores, "version", lambda name: "2.2")  # installed, but something that it needs is not
     monkeypatch.setitem(sys.modules, "comet", None)
     with pytest.raises(UserError, match=r"COMET cannot be used \("):
-        comet(["s"], ["a"], ["a"], tmp_path / "m.ckpt")
+        score("m.ckpt")
 
 
 def test_comet_is_a_metric_where_sources_and_a_model_are_given(comet_package):

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from counted import bleu_counts, chrf_counts
+from counted import bleu, bleu_counts, chrf, chrf_counts
 from sacrebleu import BLEU
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import bleu, chrf
 from seq2seq_attn.evaluation.counts import bleu_of_counts
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from counted import bleu_counts, chrf_counts
+from counted import bleu, bleu_counts
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import bleu, chrf
-from seq2seq_attn.evaluation.groups import Band, group_scores, in_bands, in_thirds, length_quantiles, scores_by_length
-from seq2seq_attn.evaluation.resampling import score_interval
+from seq2seq_attn.evaluation.groups import Band, in_bands, in_thirds, length_quantiles, scores_by_length
 
 
 def test_a_band_includes_both_ends():
@@ -84,19 +82,6 @@ def test_every_value_is_in_one_third_whatever_the_rounding():
     values = [math.sin(k) for k in range(101)]
     rows = [row for _, group in in_thirds(values) for row in group]
     assert sorted(rows) == list(range(101))
-
-
-def test_the_score_of_a_group_is_its_corpus_score(references, spoil):
-    runs = [spoil(references, rate, seed=3) for rate in (0.2, 0.4)]
-    rows = list(range(4, 90, 7))
-    scores = group_scores(rows, {"bleu": bleu_counts(runs, references), "chrf": chrf_counts(runs, references)})
-    alone = [references[row] for row in rows]
-    picked = [[run[row] for row in rows] for run in runs]
-    assert scores["bleu"].value == pytest.approx(sum(bleu(run, alone).value for run in picked) / 2)
-    assert scores["chrf"].value == pytest.approx(sum(chrf(run, alone).value for run in picked) / 2)
-    for key, counts in (("bleu", bleu_counts(picked, alone)), ("chrf", chrf_counts(picked, alone))):
-        interval = score_interval(counts)
-        assert (scores[key].low, scores[key].high) == (interval.low, interval.high)
 
 
 def test_quantiles_of_length_are_even_and_no_smaller_than_asked():

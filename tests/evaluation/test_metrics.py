@@ -5,13 +5,13 @@ import random
 
 import numpy as np
 import pytest
+from counted import bleu, chrf, ter
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
-from seq2seq_attn.evaluation.corpus_scores import bleu, bleu_lc_tok, chrf, ter
-from seq2seq_attn.evaluation.error_rates import edit_distance
+from seq2seq_attn.evaluation.corpus_scores import Expected, lc_norm_tok
+from seq2seq_attn.evaluation.counts import edit_distance
 from seq2seq_attn.evaluation.metrics import (
     METRICS,
-    Expected,
     ForcedTest,
     Metric,
     checked_metrics,
@@ -40,8 +40,10 @@ def test_lowercased_tokenized_bleu_is_scored_only_with_references_of_that_kind(l
     lowercased = [line.lower() for line in references]
     test = Expected([references], lc_tok=lowercased)
     score = score_translations(lines, test, chosen_metrics(["bleu"], test))["bleu_lc_tok"]
-    assert score["value"] == bleu_lc_tok(lines, lowercased, "en").value
+    tokenized = [lc_norm_tok(line, "en") for line in lines]
+    assert score["value"] == bleu(tokenized, lowercased, tokenize="none", lowercase=True).value
     assert score["signature"].startswith("nrefs:1|case:lc")
+    assert METRICS["bleu_lc_tok"].score(lines, Expected([references])) is None
 
 
 @pytest.mark.parametrize("key", [key for key, metric in METRICS.items() if metric.counting is not None])

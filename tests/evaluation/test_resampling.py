@@ -8,13 +8,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from counted import bleu_counts, chrf_counts
+from counted import bleu, bleu_counts, chrf_counts
 from sacrebleu import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 from scipy.stats import binom
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import bleu
 from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.resampling import BLOCK, approximate_randomization, paired_bootstrap, score_interval
 
