@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
@@ -20,53 +20,32 @@ from starlette.types import ASGIApp
 
 import seq2seq_attn
 from seq2seq_attn import report
-from seq2seq_attn.analysis.step_interventions import Intervention
-from seq2seq_attn.analysis.stepwise import DecodedStep, exact, source_tokens
+from seq2seq_attn.analysis.neighbors import find_neighbors
+from seq2seq_attn.analysis.step_interventions import other_sources
+from seq2seq_attn.analysis.stepwise import DecodedStep, continuations, decode_steps, decoded, exact, source_tokens
+from seq2seq_attn.api.model import Model
+from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import AlignOptions, SearchOptions
-from seq2seq_attn.serve import Settings, requests
+from seq2seq_attn.serve import Settings, requests, tasks
 from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
 from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
 from seq2seq_attn.serve.pages import docs_page, schema
 from seq2seq_attn.serve.requests import ApiError, Lines, as_lines
-from seq2seq_attn.serve.tasks import (
-    AlignTask,
-    AttentionTask,
-    HypothesesTask,
-    ModelTask,
-    NeighborsTask,
-    NextStepTask,
-    ScoreTask,
-    ServedModel,
-    StepsItem,
-    StepsTask,
-    TranslateTask,
-    step_record,
-)
+from seq2seq_attn.serve.tasks import ServedModel, Task, search_work, step_record
 
 PAGE = Path(__file__).parent / "page"  # built from frontend/
 FONTS = Path(report.__file__).parent / "fonts"  # Chinese characters, for systems without
 
-_Body = TypeVar("_Body", bound=requests._Body)
-_Line = TypeVar("_Line")
-
 
 class Server:
-    """The models and settings of a server, its queue, and the parts of an answer that endpoints share."""
+    """The models and settings of a server, and its queue."""
 
     def __init__(self, models: Sequence[ServedModel], settings: Settings) -> None:
         self.models = {each.name: each for each in models}
         self.settings = settings
         self.metrics = Metrics()
         self.batches = Batches(settings.workers, settings.max_waiting, self.metrics.batch)
-
-    async def body(self, request: Request, record: type[_Body]) -> _Body:
-        """The body of a request that may be answered. ApiError, UserError: it may not, or the body is wrong."""
-        if "authorization" in request.headers:
-            check_key(request, None, self.settings)  # before a body is read
-        body, key = await requests.read(request, record, self.settings)
-        check_key(request, key, self.settings)
-        return body
 
     def model(self, name: str | None) -> ServedModel:
         """The model with this name, or the first."""
@@ -84,54 +63,96 @@ class Server:
         known = ", ".join(dict.fromkeys(f"{each.source} to {each.target}" for each in self.models.values()))
         raise ApiError(400, f"no model translates from {source!r} to {target!r}; served: {known}")
 
-    async def lengths(
-        self, count: Callable[[Sequence[_Line]], list[int]], lines: Sequence[_Line], most: int
-    ) -> list[int]:
-        """The tokens of each line. ApiError: there are too many lines, or too many tokens in one."""
+
+Body = TypeVar("Body", bound=requests.Body)
+
+
+@dataclass(frozen=True)
+class Call(Generic[Body]):
+    """A request that may be answered, with its body, and the parts of an answer that endpoints share."""
+
+    server: Server
+    exchange: Exchange
+    body: Body
+    served: ServedModel  # the one that the body names, or the first
+
+    @property
+    def settings(self) -> Settings:
+        return self.server.settings
+
+    async def lengths(self, codec: Codec, lines: Sequence[Lines], most: int | None = None, name: str = "") -> list[int]:
+        """The tokens of each line, text or tokens. ApiError: there are too many lines, or too many tokens in one."""
         if len(lines) > self.settings.max_lines:
             limit = f"this server takes at most {self.settings.max_lines} at once"
             raise ApiError(413, f"{len(lines)} lines; {limit}")
-        lengths = await asyncio.to_thread(count, lines)
+        most = self.settings.max_tokens if most is None else most
+
+        def count() -> list[int]:
+            return [len(codec.pieces(line) if isinstance(line, str) else line) for line in lines]
+
+        lengths = await asyncio.to_thread(count)
         for number, length in enumerate(lengths, start=1):
             if length > most:
-                raise ApiError(400, f"line {number}: {length} tokens; at most {most} are translated, so split it")
+                place = name or f"line {number}"
+                raise ApiError(400, f"{place}: {length} tokens; at most {most} are translated, so split it")
         return lengths
 
     async def source_lengths(self, served: ServedModel, lines: Sequence[Lines]) -> list[int]:
-        """As `lengths`, for text or tokens that a model is to read; it reads no more tokens than in training."""
+        """As `lengths`, for what a model is to translate; it reads no more tokens than in training."""
         most = min(self.settings.max_tokens, served.model.config.data.max_length)
-        return await self.lengths(served.source_tokens, lines, most)
+        return await self.lengths(served.model.trained.source, lines, most)
 
-    async def pair_lengths(self, served: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[int]:
+    async def pair_lengths(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """As `lengths`, for the longer side of each pair."""
-        most = self.settings.max_tokens
-        sources = await self.lengths(served.source_tokens, [source for source, _ in pairs], most)
-        targets = await self.lengths(served.target_tokens, [target for _, target in pairs], most)
+        trained = self.served.model.trained
+        sources = await self.lengths(trained.source, [source for source, _ in pairs])
+        targets = await self.lengths(trained.target, [target for _, target in pairs])
         return list(map(max, sources, targets))
 
-    async def run(self, request: Request, task: ModelTask, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
+    async def run(self, task: Task, items: Sequence[Any], lengths: Sequence[int], work: int) -> list[Any]:
         """The results of a task for these items. ApiError, QueueFullError: it is too much, or too much at once."""
-        is_large = Exchange.of(request).admit(sum(map(task.work, items, lengths)))
-        return await self.batches.run(task, items, lengths, is_large=is_large)
+        is_large = self.exchange.admit(work)
+        return await self.server.batches.run(task, items, lengths, is_large=is_large)
 
-    async def run_on(
-        self, request: Request, task: ModelTask, items: Sequence[Any], lengths: Sequence[int]
-    ) -> list[Any]:
+    async def run_on(self, task: Task, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
         """The same for what follows from work that was admitted: the next step of a stream, links of translations."""
-        is_large = Exchange.of(request).is_large
-        return await self.batches.run(task, items, lengths, is_large=is_large, admitted=True)
+        is_large = self.exchange.is_large
+        return await self.server.batches.run(task, items, lengths, is_large=is_large, admitted=True)
 
     async def translate(
-        self, request: Request, served: ServedModel, lines: Sequence[str], options: SearchOptions, weights: bool = False
+        self, served: ServedModel, lines: Sequence[str], options: SearchOptions, weights: bool = False
     ) -> list[dict[str, Any]]:
         """The records of the translations of some lines."""
         lengths = await self.source_lengths(served, lines)
-        return await self.run(request, TranslateTask(served, options, weights), lines, lengths)
+        work = sum(search_work(options, length, weights=weights) for length in lengths)
+        return await self.run(tasks.translations(served, options, weights), lines, lengths, work)
 
-    async def one(self, request: Request, task: ModelTask, item: Any, length: int) -> dict[str, Any]:
-        """The record of a single item, whose source has `length` tokens."""
-        (found,) = await self.run(request, task, [item], [length])
-        return dict(found)
+    async def answer(self, answer: tasks.Answer, length: int, work: int) -> Any:
+        """What this function of the model returns, for a source of `length` tokens."""
+        (found,) = await self.run(tasks.answers(self.served), [answer], [length], work)
+        return found
+
+
+class Endpoint(NamedTuple):
+    """A path, the record of its body, and what answers it: a record for JSON, or a whole response."""
+
+    method: str
+    path: str
+    record: type[requests.Body]
+    answer: Callable[[Call[Any]], Awaitable[Any]]
+
+
+ENDPOINTS: list[Endpoint] = []
+
+_Answer = TypeVar("_Answer", bound=Callable[..., Awaitable[Any]])
+
+
+def _endpoint(path: str, record: type[requests.Body] = requests.NoBody) -> Callable[[_Answer], _Answer]:
+    def add(answer: _Answer) -> _Answer:
+        ENDPOINTS.append(Endpoint("GET" if record is requests.NoBody else "POST", path, record, answer))
+        return answer
+
+    return add
 
 
 class Application(NamedTuple):
@@ -146,11 +167,9 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
     """The endpoints for these models, behind their guard."""
     server = Server(models, settings)
     app = FastAPI(title="seq2seq_attn", version=seq2seq_attn.__version__, docs_url=None, redoc_url=None)
-    _add_libretranslate(app, server)
-    _add_lines(app, server)
-    _add_neighbors(app, server)
-    _add_steps(app, server)
-    _add_about(app, server)
+    for each in ENDPOINTS:
+        _add(app, server, each)
+    _add_pages(app)
     for kind in (UserError, ApiError, QueueFullError, StoppingError, ClientDisconnect, HTTPException, Exception):
         app.add_exception_handler(kind, _error)
     guard = Guard(app, settings, server.metrics)
@@ -161,9 +180,30 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
     return Application(asgi, guard, server)
 
 
-async def _answer(served: ServedModel, content: dict[str, Any]) -> Response:
-    """JSON, written in a thread: the weights of a long sentence are megabytes."""
-    return await asyncio.to_thread(JSONResponse, {"model": served.name, **content})
+def _add(app: FastAPI, server: Server, endpoint: Endpoint) -> None:
+    async def answer(request: Request) -> Any:
+        if "authorization" in request.headers:
+            check_key(request, None, server.settings)  # before a body is read
+        body = await requests.read(request, endpoint.record, server.settings)
+        check_key(request, body.api_key, server.settings)
+        served = server.model(getattr(body, "model", None))
+        found = await endpoint.answer(Call(server, Exchange.of(request), body, served))
+        if isinstance(found, Response):
+            return found
+        if isinstance(body, requests.ModelBody):
+            found = {"model": served.name, **found}
+        return await asyncio.to_thread(JSONResponse, found)  # the weights of a long sentence are megabytes
+
+    function = endpoint.answer
+    described = {} if endpoint.record is requests.NoBody else schema(endpoint.record)
+    app.add_api_route(
+        endpoint.path,
+        answer,
+        methods=[endpoint.method],
+        name=function.__name__,
+        description=function.__doc__ or "",
+        openapi_extra=described,
+    )
 
 
 async def _error(_: Request, error: Exception) -> Response:
@@ -184,49 +224,30 @@ async def _error(_: Request, error: Exception) -> Response:
     return error_response(500, "an error of the server, not of the request; its log has the details")
 
 
-def _add_libretranslate(app: FastAPI, server: Server) -> None:
-    @app.post("/translate", openapi_extra=schema(requests.LibreTranslateBody))
-    async def libretranslate(request: Request) -> Any:
-        """Translate a text or a list of texts, with the fields of LibreTranslate."""
-        body = await server.body(request, requests.LibreTranslateBody)
-        count = 1 + body.alternatives
-        if count > server.settings.max_beam:
-            raise ApiError(
-                400, f"alternatives = {body.alternatives}: at most {server.settings.max_beam - 1} are searched"
-            )
-        served = server.pair(body.source, body.target)
-        options = served.model.config.search
-        if body.alternatives:
-            options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
-        texts = as_lines(body.q)
-        lines = [text.replace("\r\n", "\n").split("\n") for text in texts]
-        every = [line for each in lines for line in each]
-        found = iter(await server.translate(request, served, every, options))
-        records = [[next(found) for _ in each] for each in lines]
-        answers = [_joined([record["translations"] for record in each], count) for each in records]
-        unknown = [[word for record in each for word in record["unknown"]] for each in records]
-        best, others = [each[0] for each in answers], [each[1:] for each in answers]
-        is_list = not isinstance(body.q, str)
-        answer: dict[str, Any] = {"translatedText": best if is_list else best[0]}
-        if body.alternatives:
-            answer["alternatives"] = others if is_list else others[0]
-        if any(unknown):
-            answer["unknownWords"] = unknown if is_list else unknown[0]
-        if body.source == "auto":
-            detected = {"confidence": 100, "language": served.source}
-            answer["detectedLanguage"] = [detected] * len(texts) if is_list else detected
-        return JSONResponse(answer)
-
-    @app.get("/languages")
-    async def languages(request: Request) -> Any:
-        """The source languages, each with the target languages that it can be translated into."""
-        await server.body(request, requests.NoBody)
-        targets: dict[str, list[str]] = {}
-        for each in server.models.values():
-            targets.setdefault(each.source, []).append(each.target)
-        return JSONResponse(
-            [{"code": code, "name": code, "targets": sorted(set(into))} for code, into in targets.items()]
-        )
+@_endpoint("/translate", requests.LibreTranslateBody)
+async def libretranslate(call: Call[requests.LibreTranslateBody]) -> dict[str, Any]:
+    """Translate a text or a list of texts, with the fields of LibreTranslate."""
+    body, count = call.body, 1 + call.body.alternatives
+    if count > call.settings.max_beam:
+        raise ApiError(400, f"alternatives = {body.alternatives}: at most {call.settings.max_beam - 1} are searched")
+    served = call.server.pair(body.source, body.target)
+    options = served.model.config.search
+    if body.alternatives:
+        options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
+    texts = as_lines(body.q)
+    lines = [text.replace("\r\n", "\n").split("\n") for text in texts]
+    found = iter(await call.translate(served, [line for each in lines for line in each], options))
+    records = [[next(found) for _ in each] for each in lines]
+    answers = [_joined([record["translations"] for record in each], count) for each in records]
+    unknown = [[word for record in each for word in record["unknown"]] for each in records]
+    answer: dict[str, list[Any]] = {"translatedText": [each[0] for each in answers]}
+    if body.alternatives:
+        answer["alternatives"] = [each[1:] for each in answers]
+    if any(unknown):
+        answer["unknownWords"] = unknown
+    if body.source == "auto":
+        answer["detectedLanguage"] = [{"confidence": 100, "language": served.source}] * len(texts)
+    return {key: values[0] for key, values in answer.items()} if isinstance(body.q, str) else answer
 
 
 def _joined(lines: list[list[dict[str, Any]]], count: int) -> list[str]:
@@ -237,140 +258,161 @@ def _joined(lines: list[list[dict[str, Any]]], count: int) -> list[str]:
     ]
 
 
-def _add_lines(app: FastAPI, server: Server) -> None:
-    @app.post("/v1/translate", openapi_extra=schema(requests.TranslateBody))
-    async def translate(request: Request) -> Any:
-        """Translate sentences: n best, scores, tokens; attention weights and word links if asked for."""
-        body = await server.body(request, requests.TranslateBody)
-        served, lines = server.model(body.model), as_lines(body.source)
-        options = served.model.search_options(**body.options(server.settings))
-        results = await server.translate(request, served, lines, options, body.weights)
-        if body.align:
-            translations = [(each, found["source"]) for found in results for each in found["translations"]]
-            pairs = [(source, each["text"]) for each, source in translations]
-            lengths = [len(source) + len(text) for source, text in pairs]
-            found = await server.run_on(request, AlignTask(served, AlignOptions()), pairs, lengths)
-            for (each, _), links in zip(translations, found, strict=True):
-                each["links"] = links["links"]
-        return await _answer(served, {"results": results})
-
-    @app.post("/v1/score", openapi_extra=schema(requests.PairsBody))
-    async def score(request: Request) -> Any:
-        """Log-probabilities of given translations, in total and of each token."""
-        body = await server.body(request, requests.PairsBody)
-        served, pairs = server.model(body.model), requests.pairs(body)
-        results = await server.run(request, ScoreTask(served), pairs, await server.pair_lengths(served, pairs))
-        return await _answer(served, {"results": results})
-
-    @app.post("/v1/align", openapi_extra=schema(requests.AlignBody))
-    async def align(request: Request) -> Any:
-        """Links between the words of given translations, as [source word, target word], counted from 0."""
-        body = await server.body(request, requests.AlignBody)
-        served, pairs = server.model(body.model), requests.pairs(body)
-        task = AlignTask(served, body.options)
-        results = await server.run(request, task, pairs, await server.pair_lengths(served, pairs))
-        return await _answer(served, {"results": results})
-
-    @app.post("/v1/attention", openapi_extra=schema(requests.AttentionBody))
-    async def attention(request: Request) -> Any:
-        """Attention weights between a sentence and its translation; of every layer and head if asked for."""
-        body = await server.body(request, requests.AttentionBody)
-        served = server.model(body.model)
-        if body.target is None:
-            (length,) = await server.source_lengths(served, [body.source])
-        else:
-            (length,) = await server.pair_lengths(served, [(body.source, body.target)])
-        return await _answer(served, await server.one(request, AttentionTask(served), body, length))
+@_endpoint("/languages")
+async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
+    """The source languages, each with the target languages that it can be translated into."""
+    targets: dict[str, set[str]] = {}
+    for each in call.server.models.values():
+        targets.setdefault(each.source, set()).add(each.target)
+    return [{"code": code, "name": code, "targets": sorted(into)} for code, into in targets.items()]
 
 
-def _add_neighbors(app: FastAPI, server: Server) -> None:
-    @app.post("/v1/neighbors", openapi_extra=schema(requests.NeighborsBody))
-    async def neighbors(request: Request) -> Any:
-        """The training pairs with the nearest sources, or the nearest steps of decoding; 503 until they are read."""
-        body = await server.body(request, requests.NeighborsBody)
-        served = server.model(body.model)
-        (length,) = await server.source_lengths(served, [body.source])
-        if isinstance(body.target, str):
-            await server.lengths(served.target_tokens, [body.target], server.settings.max_tokens)
-        elif body.target is not None and len(body.target) > server.settings.max_tokens:
-            raise ApiError(400, f"target: {len(body.target)} tokens; at most {server.settings.max_tokens} are decoded")
-        index = served.state_index()
-        if index is None:
-            raise ApiError(
-                503, "the training sentences are being read, once; ask again in a few seconds", retry_after="5"
-            )
-        return await _answer(served, await server.one(request, NeighborsTask(served, index), body, length))
+@_endpoint("/v1/translate", requests.TranslateBody)
+async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
+    """Translate sentences: n best, scores, tokens; attention weights and word links if asked for."""
+    options = call.served.model.search_options(**call.body.options(call.settings))
+    results = await call.translate(call.served, as_lines(call.body.source), options, call.body.weights)
+    if call.body.align:
+        translations = [(each, found["source"]) for found in results for each in found["translations"]]
+        pairs = [(source, each["text"]) for each, source in translations]
+        lengths = [len(source) + len(text) for source, text in pairs]
+        found = await call.run_on(tasks.links(call.served, AlignOptions()), pairs, lengths)
+        for (each, _), links in zip(translations, found, strict=True):
+            each["links"] = links["links"]
+    return {"results": results}
 
 
-def _add_steps(app: FastAPI, server: Server) -> None:
-    async def item(
-        body: requests.PrefixBody,
-        target: str | None = None,
-        interventions: tuple[Intervention, ...] = (),
-        *,
-        several: bool = False,
-        **defaults: Any,
-    ) -> tuple[ServedModel, StepsItem, int]:
-        served, given = server.model(body.model), body.options(server.settings)
-        if target is not None and given:
-            raise ApiError(400, f"{', '.join(given)}: options of a search, but the target is given; leave them out")
-        # A run that keeps several hypotheses may be asked for one, by a narrower beam.
-        base = exact(served.model.config.search, n_best=None if several else 1)
-        options = served.model.search_options(base=base, **(defaults | given))
-        others = [each.other for each in interventions if each.other is not None]
-        length, *_ = await server.source_lengths(served, [body.source, *others])
-        most = server.settings.max_tokens
-        texts = [text for text in (target, body.prefix) if isinstance(text, str)]
-        await server.lengths(served.target_tokens, texts, most)
-        if not isinstance(body.prefix, str) and len(body.prefix) > most:
-            raise ApiError(400, f"prefix: {len(body.prefix)} tokens; at most {most} are decoded")
-        return served, StepsItem(body.source, target, body.prefix, interventions, options), length
+@_endpoint("/v1/score", requests.PairsBody)
+async def score(call: Call[requests.PairsBody]) -> dict[str, Any]:
+    """Log-probabilities of given translations, in total and of each token."""
+    return await _of_pairs(call, tasks.scores(call.served))
 
-    @app.post("/v1/steps", openapi_extra=schema(requests.StepsBody))
-    async def steps(request: Request) -> Any:
-        """Every step of decoding: weights by layer and head, scores, contributions to C, likely next tokens."""
-        body = await server.body(request, requests.StepsBody)
-        served, given, length = await item(body, body.target)
-        return await _answer(served, await server.one(request, StepsTask(served), given, length))
 
-    @app.post("/v1/intervene", openapi_extra=schema(requests.InterveneBody))
-    async def intervene(request: Request) -> Any:
-        """The same with interventions: weights of a step replaced, or its context; decoding goes on from there."""
-        body = await server.body(request, requests.InterveneBody)
-        served, given, length = await item(body, body.target, body.interventions)
-        return await _answer(served, await server.one(request, StepsTask(served), given, length))
+@_endpoint("/v1/align", requests.AlignBody)
+async def align(call: Call[requests.AlignBody]) -> dict[str, Any]:
+    """Links between the words of given translations, as [source word, target word], counted from 0."""
+    return await _of_pairs(call, tasks.links(call.served, call.body.options))
 
-    @app.post("/v1/hypotheses", openapi_extra=schema(requests.HypothesesBody))
-    async def hypotheses(request: Request) -> Any:
-        """The n best translations that begin with a prefix, with or without interventions."""
-        body = await server.body(request, requests.HypothesesBody)
-        served, given, length = await item(body, None, body.interventions, several=True)
-        return await _answer(served, await server.one(request, HypothesesTask(served), given, length))
 
-    @app.post("/v1/stream", openapi_extra=schema(requests.StreamBody))
-    async def stream(request: Request) -> Any:
-        """Server-sent events while decoding: a `step` for each token, then `end`; by default, greedy search."""
-        body = await server.body(request, requests.StreamBody)
-        served, given, length = await item(body, body.target, body.interventions, beam_size=1)
-        task = NextStepTask(served, given)
-        (first,) = await server.run(request, task, [given], [length])  # a mistake in the request is no event
-        more = partial(server.run_on, request, task, [given], [length])
-        events = _events(served, given, first, more)
-        return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+async def _of_pairs(call: Call[Any], task: Task) -> dict[str, Any]:
+    pairs = call.body.pairs()
+    lengths = await call.pair_lengths(pairs)
+    return {"results": await call.run(task, pairs, lengths, sum(lengths))}
+
+
+@_endpoint("/v1/attention", requests.AttentionBody)
+async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
+    """Attention weights between a sentence and its translation; of every layer and head if asked for."""
+    body, options = call.body, call.served.model.config.search
+    if body.target is None:
+        (length,) = await call.source_lengths(call.served, [body.source])
+        work = search_work(options, length)
+    else:
+        (length,) = await call.pair_lengths([(body.source, body.target)])
+        work = options.limit(length + 1)
+
+    def answer(model: Model) -> dict[str, Any]:
+        target = body.target
+        if target is None:
+            target = model.translate([body.source], say=lambda _: None).sentences[0]
+        found = model.attention(body.source, target, words=body.words)
+        record = {"source": found.source, "target": found.target, "weights": found.weights.tolist()}
+        if body.heads:
+            maps = model.attention_maps(body.source, target)
+            parts = {"cross": maps.cross, "encoder": maps.encoder, "decoder": maps.decoder}
+            record |= {name: [layer.tolist() for layer in layers] for name, layers in parts.items()}
+            record |= {"source_tokens": maps.source, "target_tokens": maps.target}
+        return record
+
+    return dict(await call.answer(answer, length, work))
+
+
+@_endpoint("/v1/neighbors", requests.NeighborsBody)
+async def neighbors(call: Call[requests.NeighborsBody]) -> dict[str, Any]:
+    """The training pairs with the nearest sources, or the nearest steps of decoding; 503 until they are read."""
+    body, trained = call.body, call.served.model.trained
+    (length,) = await call.source_lengths(call.served, [body.source])
+    if body.target is not None:
+        await call.lengths(trained.target, [body.target], name="target")
+    index = call.served.state_index()
+    if index is None:
+        raise ApiError(503, "the training sentences are being read, once; ask again in a few seconds", retry_after="5")
+
+    def answer(model: Model) -> dict[str, Any]:
+        found = find_neighbors(model.trained, index, body.source, body.target, body.step, body.most)
+        return {"neighbors": [near._asdict() for near in found]}
+
+    return dict(await call.answer(answer, length, search_work(trained.config.search, length)))
+
+
+@_endpoint("/v1/steps", requests.StepsBody)
+async def steps(call: Call[Any]) -> dict[str, Any]:
+    """Every step of decoding: weights by layer and head, scores, contributions to C, likely next tokens."""
+    arguments, length, work = await _arguments(call)
+
+    def answer(model: Model) -> dict[str, Any]:
+        found = decoded(model.trained, call.body.source, decode_steps(model.trained, **arguments))
+        return vars(found) | {"steps": list(map(step_record, found.steps))}
+
+    return dict(await call.answer(answer, length, work))
+
+
+@_endpoint("/v1/intervene", requests.InterveneBody)
+async def intervene(call: Call[requests.InterveneBody]) -> dict[str, Any]:
+    """The same with interventions: weights of a step replaced, or its context; decoding goes on from there."""
+    return await steps(call)
+
+
+@_endpoint("/v1/hypotheses", requests.HypothesesBody)
+async def hypotheses(call: Call[requests.HypothesesBody]) -> dict[str, Any]:
+    """The n best translations that begin with a prefix, with or without interventions."""
+    arguments, length, work = await _arguments(call, n_best=None)
+
+    def answer(model: Model) -> dict[str, Any]:
+        return {"hypotheses": [each._asdict() for each in continuations(model.trained, **arguments)]}
+
+    return dict(await call.answer(answer, length, work))
+
+
+@_endpoint("/v1/stream", requests.StreamBody)
+async def stream(call: Call[requests.StreamBody]) -> Response:
+    """Server-sent events while decoding: a `step` for each token, then `end`; by default, greedy search."""
+    arguments, length, work = await _arguments(call, beam_size=1)
+    answer = tasks.next_step(call.served, arguments)
+    first = await call.answer(answer, length, work)  # a mistake in the request is no event
+    events = _events(call, answer, first, length)
+    return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+
+async def _arguments(call: Call[Any], n_best: int | None = 1, **defaults: Any) -> tuple[dict[str, Any], int, int]:
+    """The arguments of `decode_steps` or `continuations`, the tokens of the source, and the work."""
+    body, served = call.body, call.served
+    given, own = body.options(call.settings), body.own_arguments()
+    if own.get("target") is not None and given:
+        raise ApiError(400, f"{', '.join(given)}: options of a search, but the target is given; leave them out")
+    # A run that keeps several hypotheses may be asked for one, by a narrower beam.
+    base = exact(served.model.config.search, n_best=n_best)
+    options = served.model.search_options(base=base, **(defaults | given))
+    others = other_sources(own.get("interventions", ()))
+    length, *_ = await call.source_lengths(served, [body.source, *others])
+    for name in ("target", "prefix"):
+        if own.get(name) is not None:
+            await call.lengths(served.model.trained.target, [own[name]], name=name)
+    return own | {"options": options}, length, (1 + len(others)) * search_work(options, length)
 
 
 async def _events(
-    served: ServedModel, given: StepsItem, step: DecodedStep | None, more: Callable[[], Awaitable[list[Any]]]
+    call: Call[requests.StreamBody], answer: tasks.Answer, step: DecodedStep | None, length: int
 ) -> AsyncIterator[str]:
     """The first step and those after it, each computed when the one before has been sent, and the whole at the end."""
-    tokens, total = [], 0.0
-    yield _event("start", {"model": served.name, "source": source_tokens(served.model.trained, given.source)})
+    served, tokens, total = call.served, list[str](), 0.0
+    yield _event("start", {"model": served.name, "source": source_tokens(served.model.trained, call.body.source)})
     while step is not None:
         tokens.append(step.token)
         total += step.log_probability
         yield _event("step", step_record(step) | {"text": served.text(tokens)})
         try:
-            (step,) = await more()
+            (step,) = await call.run_on(tasks.answers(served), [answer], [length])
         except UserError as error:
             yield _event("error", {"error": str(error)})
             return
@@ -384,24 +426,27 @@ def _event(name: str, data: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, allow_nan=False)}\n\n"
 
 
-def _add_about(app: FastAPI, server: Server) -> None:
+@_endpoint("/v1/models")
+async def models(call: Call[requests.NoBody]) -> dict[str, Any]:
+    """The models, the default one first."""
+    return {"models": [each.about() for each in call.server.models.values()]}
+
+
+@_endpoint("/metrics")
+async def metrics(call: Call[requests.NoBody]) -> Response:
+    """Counters and histograms for Prometheus."""
+    found = call.server.metrics
+    found.waiting.set(len(call.server.batches.waiting))
+    return Response(generate_latest(found.registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _add_pages(app: FastAPI) -> None:
+    """What needs no key."""
+
     @app.get("/health")
     async def health() -> Any:
         """Whether the server answers; needs no key."""
         return JSONResponse({"status": "ok"})
-
-    @app.get("/v1/models")
-    async def models(request: Request) -> Any:
-        """The models, the default one first."""
-        await server.body(request, requests.NoBody)
-        return JSONResponse({"models": [each.about() for each in server.models.values()]})
-
-    @app.get("/metrics")
-    async def metrics(request: Request) -> Any:
-        """Counters and histograms for Prometheus."""
-        await server.body(request, requests.NoBody)
-        server.metrics.waiting.set(len(server.batches.waiting))
-        return Response(generate_latest(server.metrics.registry), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Any:

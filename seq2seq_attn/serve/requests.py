@@ -27,15 +27,17 @@ class ApiError(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-class _Body(Strict):
+class Body(Strict):
+    """What every body may have."""
+
     api_key: str | None = None  # where the server asks for one; or in the header, Authorization: Bearer KEY
 
 
-class NoBody(_Body):
+class NoBody(Body):
     """A request without fields of its own."""
 
 
-class LibreTranslateBody(_Body):
+class LibreTranslateBody(Body):
     """The fields of LibreTranslate; as there, unknown ones are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -47,11 +49,13 @@ class LibreTranslateBody(_Body):
     alternatives: NonNegativeInt = 0  # how many more translations
 
 
-class _ModelBody(_Body):
+class ModelBody(Body):
+    """What every body under /v1 may have."""
+
     model: str | None = None  # name of the run; by default the first
 
 
-class _SearchBody(SearchRequest, _ModelBody):
+class _SearchBody(SearchRequest, ModelBody):
     """Options of a search; one that is left out, or null, is that of the run."""
 
     @model_validator(mode="before")
@@ -78,11 +82,18 @@ class TranslateBody(_SearchBody):
     align: bool = False  # return the links between words, by forced decoding
 
 
-class PairsBody(_ModelBody):
+class PairsBody(ModelBody):
     """Sentences and their translations."""
 
     source: Lines
     target: Lines  # as many as in source
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The sentences with their translations. UserError: there are not as many of them."""
+        sources, targets = as_lines(self.source), as_lines(self.target)
+        if len(sources) != len(targets):
+            raise UserError(f"{len(sources)} sources and {len(targets)} targets; give a target for every source")
+        return list(zip(sources, targets, strict=True))
 
 
 class AlignBody(AlignOptions, PairsBody):
@@ -94,7 +105,7 @@ class AlignBody(AlignOptions, PairsBody):
         return AlignOptions(**{name: getattr(self, name) for name in AlignOptions.model_fields})
 
 
-class AttentionBody(_ModelBody):
+class AttentionBody(ModelBody):
     """A sentence, and its translation unless the best of the run's search is meant."""
 
     source: str
@@ -109,6 +120,11 @@ class PrefixBody(_SearchBody):
     source: Lines  # text or list of tokens
     prefix: Lines = ()  # text or list of tokens with which the translation begins
 
+    def own_arguments(self) -> dict[str, Any]:
+        """The fields that are arguments of `decode_steps` and `continuations`."""
+        names = ("source", "target", "prefix", "interventions")
+        return {name: getattr(self, name) for name in names if name in type(self).model_fields}
+
 
 class HypothesesBody(PrefixBody):
     """A sentence to search for the `n_best` translations that begin with a prefix."""
@@ -122,7 +138,19 @@ class StepsBody(PrefixBody):
     target: str | None = None  # decode this translation; by default, search for one
 
 
-class NeighborsBody(_ModelBody):
+class StreamBody(StepsBody):
+    """The same, with or without interventions."""
+
+    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
+
+
+class InterveneBody(StepsBody):
+    """The same, with at least one intervention."""
+
+    interventions: tuple[Intervention, ...] = Field(min_length=1, max_length=1000)
+
+
+class NeighborsBody(ModelBody):
     """A sentence, whose nearest training sentences are asked for, or a step of its translation."""
 
     source: Lines  # text or list of tokens
@@ -131,33 +159,20 @@ class NeighborsBody(_ModelBody):
     most: int = Field(default=10, ge=1, le=100)  # neighbors
 
 
-class StreamBody(StepsBody):
-    """A sentence to decode step by step, with or without interventions."""
-
-    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
+_Body = TypeVar("_Body", bound=Body)
 
 
-class InterveneBody(StreamBody):
-    """A sentence to decode step by step, with at least one intervention."""
-
-    interventions: tuple[Intervention, ...] = Field(min_length=1, max_length=1000)
-
-
-Body = TypeVar("Body", bound=_Body)
-
-
-async def read(request: Request, record: type[Body], settings: Settings) -> tuple[Body, str | None]:
-    """The body of a request, JSON or a form, and the API key that came with it."""
+async def read(request: Request, record: type[_Body], settings: Settings) -> _Body:
+    """The body of a request, JSON or a form."""
     if (encoding := request.headers.get("content-encoding", "identity")).lower() != "identity":
         raise ApiError(415, f"content-encoding {encoding!r}: send the body as it is, not compressed")
     content = await _bytes(request, settings.max_body)
     if not content and not any(field.is_required() for field in record.model_fields.values()):
-        return record(), None
+        return record()
     values = _values(content, request.headers.get("content-type", ""))
     if not isinstance(values, dict):
         raise ApiError(400, f'the body is a JSON object, such as {{"source": ...}}, got {type(values).__name__}')
-    body = parse(record, values)
-    return body, body.api_key
+    return parse(record, values)
 
 
 async def _bytes(request: Request, limit: int) -> bytes:
@@ -202,11 +217,3 @@ def _refuse_constant(name: str) -> None:
 def as_lines(given: Lines) -> list[str]:
     """A list of sentences."""
     return [given] if isinstance(given, str) else list(given)
-
-
-def pairs(body: PairsBody) -> list[tuple[str, str]]:
-    """Sentences with their translations. UserError: there are not as many of them."""
-    sources, targets = as_lines(body.source), as_lines(body.target)
-    if len(sources) != len(targets):
-        raise UserError(f"{len(sources)} sources and {len(targets)} targets; give a target for every source")
-    return list(zip(sources, targets, strict=True))

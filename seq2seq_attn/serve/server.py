@@ -122,7 +122,7 @@ class GracefulServer(uvicorn.Server):
             return
         guard.stopping = True
         for each in self.application.server.models.values():
-            each.stop()
+            each.stopping.set()
         # Whatever a thread does, the process ends: a step may be slow, and native code cannot be interrupted.
         last = threading.Timer(guard.settings.grace + STEP_SECONDS, os._exit, (0,))
         last.daemon = True

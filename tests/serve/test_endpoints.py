@@ -251,7 +251,7 @@ def test_neighbors_are_those_of_the_model(ask, post, served, model, asked, monke
     assert first.status_code in (200, 503)
     if first.status_code == 503:  # until the training sentences are read
         assert first.headers["retry-after"] == "5"
-        served._indices[0].result(timeout=60)
+        served.index.result(timeout=60)
     answer = post("/v1/neighbors", request)
     assert close(answer["neighbors"], model.neighbors(**request).to_records())
 
@@ -262,7 +262,7 @@ def test_neighbors_that_cannot_be_prepared_are_400(refused, model, monkeypatch):
     for _ in range(2):
         with suppress(UserError):
             served.state_index()
-            served._indices[0].result(timeout=60)
+            served.index.result(timeout=60)
     answer = refused(400, "POST", "/v1/neighbors", json={"source": "a"}, models=[served])
     assert "needs usearch, which is not installed: pip install 'seq2seq_attn[" in answer
 

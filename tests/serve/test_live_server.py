@@ -27,7 +27,6 @@ from seq2seq_attn.serve import Settings, tasks
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.batches import _Batch
 from seq2seq_attn.serve.server import _names, listen
-from seq2seq_attn.serve.tasks import ScoreTask
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,13 +119,13 @@ def test_a_stream_that_takes_too_long_is_cut(live, monkeypatch):
 def blocked(monkeypatch):
     """Scores wait until this event is set."""
     may_go = threading.Event()
-    score = ScoreTask.__call__
+    scores = tasks._scores
 
-    def waiting(self, items, at_step):
+    def waiting(*given):
         may_go.wait(20)
-        return score(self, items, at_step)
+        return scores(*given)
 
-    monkeypatch.setattr(ScoreTask, "__call__", waiting)
+    monkeypatch.setattr(tasks, "_scores", waiting)
     yield may_go
     may_go.set()
 

@@ -159,8 +159,8 @@ def test_limits_on_body_lines_and_tokens(refused):
         ("/v1/translate", {"candidates": 33, "mbr": "chrf", "temperature": 1.0}, "candidates = 33: this server allows"),
         ("/v1/translate", {"n_best": 33, "temperature": 1.0}, "n_best = 33: this server allows"),
         ("/v1/translate", {"min_length": 5}, "min_length = 5: this server allows at most 4"),
-        ("/v1/steps", {"target": "a b c a b"}, "line 1: 5 tokens"),
-        ("/v1/steps", {"prefix": "a b c a b"}, "line 1: 5 tokens"),
+        ("/v1/steps", {"target": "a b c a b"}, "target: 5 tokens"),
+        ("/v1/steps", {"prefix": "a b c a b"}, "prefix: 5 tokens"),
         ("/v1/steps", {"prefix": ["a"] * 5}, "prefix: 5 tokens; at most 4"),
         ("/v1/stream", {"interventions": [{"replace": "sentence", "other": "a b c a b"}]}, "line 2: 5 tokens"),
         ("/v1/neighbors", {"target": ["a"] * 5, "step": 0}, "target: 5 tokens"),
@@ -244,5 +244,5 @@ def test_an_error_of_the_server_is_no_page_and_tells_no_details(refused, monkeyp
     def broken(*_):
         raise RuntimeError("a secret of the server")
 
-    monkeypatch.setattr("seq2seq_attn.serve.tasks.ScoreTask.__call__", broken)
+    monkeypatch.setattr("seq2seq_attn.serve.tasks._scores", broken)
     assert "secret" not in refused(500, "POST", "/v1/score", json={"source": "a", "target": "a"})
