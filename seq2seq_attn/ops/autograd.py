@@ -1,13 +1,14 @@
-"""What the autograd functions of this folder share: records of tensors, and the refusal of second derivatives."""
+"""Operations with a backward pass of their own, and the refusal of second derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 
 def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,81 +30,40 @@ def first_derivative_only(backward: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-class _Place(NamedTuple):
-    """The place of a tensor among the arguments of an autograd function, or among its saved tensors."""
+class Saved(Protocol):
+    """What the backward pass needs of an operation: a NamedTuple of tensors, constants, lists and further records."""
 
-    number: int
-
-
-def apply(function: type[torch.autograd.Function], record: Any) -> Any:
-    """The result of an autograd function whose `forward(ctx, record)` takes one record of tensors.
-
-    A record is a NamedTuple of tensors, constants, lists and further records. Autograd sees tensors only among the
-    arguments of a function, so they are passed one by one.
-    """
-    tensors: list[Tensor] = []
-    return function.apply(_layout(record, tensors), *tensors)  # type: ignore[no-untyped-call]
+    def backward(self, *gradients: Tensor | None) -> Any:
+        """The operation with gradients instead of its tensors, given those of its outputs; None: there is none."""
 
 
-def takes_record(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for the forward pass of an autograd function that `apply` calls."""
+class Operation(Protocol):
+    """A NamedTuple of what an operation computes its outputs from: tensors, constants, lists and further records."""
 
-    @wraps(forward)
-    def with_record(ctx: Any, layout: Any, *tensors: Tensor) -> Any:
-        ctx.arguments = layout
-        return forward(ctx, _record(layout, tensors))
-
-    return with_record
+    def forward(self) -> tuple[Any, Saved]:
+        """The outputs, and what the backward pass needs."""
 
 
-def gradients_of(ctx: Any, record: Any) -> tuple[Tensor | None, ...]:
-    """What a backward pass returns: the gradients in a record like that of the forward pass, for its tensors."""
-    found: list[Tensor | None] = []
-    _collect(ctx.arguments, record, found)
-    return None, *found
+def apply(operation: Operation) -> Any:
+    """The outputs of an operation, as one autograd node."""
+    leaves, layout = tree_flatten(operation)  # autograd sees tensors only among the arguments of a function
+    return _Node.apply(layout, *leaves)  # type: ignore[no-untyped-call]
 
 
-def save(ctx: Any, record: Any) -> None:
-    """Saves the tensors of a record for the backward pass."""
-    tensors: list[Tensor] = []
-    ctx.saved = _layout(record, tensors)
-    ctx.save_for_backward(*tensors)
+class _Node(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, layout: Any, *leaves: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        outputs, saved = tree_unflatten(leaves, layout).forward()
+        kept, ctx.layout = tree_flatten(saved)
+        ctx.constants = [None if isinstance(each, Tensor) else each for each in kept]
+        ctx.save_for_backward(*(each if isinstance(each, Tensor) else None for each in kept))
+        return outputs
 
-
-def saved(ctx: Any) -> Any:
-    """The record that `save` was given."""
-    return _record(ctx.saved, ctx.saved_tensors)
-
-
-def _layout(value: Any, tensors: list[Tensor]) -> Any:
-    """The record with places instead of its tensors, which are appended to `tensors`."""
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        return _Place(len(tensors) - 1)
-    if isinstance(value, (tuple, list)):
-        return _like(value, [_layout(each, tensors) for each in value])
-    return value
-
-
-def _record(layout: Any, tensors: Sequence[Tensor]) -> Any:
-    """The record with this layout."""
-    if isinstance(layout, _Place):
-        return tensors[layout.number]
-    if isinstance(layout, (tuple, list)):
-        return _like(layout, [_record(each, tensors) for each in layout])
-    return layout
-
-
-def _collect(layout: Any, values: Any, found: list[Tensor | None]) -> None:
-    if isinstance(layout, _Place):
-        found.append(values)
-    elif isinstance(layout, (tuple, list)):
-        for each, value in zip(layout, values, strict=True):
-            _collect(each, value, found)
-
-
-def _like(sequence: Any, values: list[Any]) -> Any:
-    """A list, tuple or NamedTuple of the same class."""
-    if isinstance(sequence, list):
-        return values
-    return type(sequence)(*values) if hasattr(sequence, "_fields") else tuple(values)
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        pairs = zip(ctx.saved_tensors, ctx.constants, strict=True)
+        saved = tree_unflatten([constant if tensor is None else tensor for tensor, constant in pairs], ctx.layout)
+        found = tree_leaves(saved.backward(*gradients))
+        return None, *(each if isinstance(each, Tensor) else None for each in found)

@@ -6,14 +6,14 @@ backward pass. The equations are those of `GRUCell` in models/recurrent/cells.py
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from seq2seq_attn.models.recurrent.cells import GRUCell, first_rows, split_steps
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.autograd import apply, first_derivative_only, gradients_of, save, saved, takes_record
+from seq2seq_attn.ops.autograd import apply, first_derivative_only
 from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, GateNorm, NormWeights
 from seq2seq_attn.ops.linear import product, weight_gradient
 
@@ -56,29 +56,6 @@ def _forward(inputs: Tensor, recurrent: Tensor, state: Tensor) -> tuple[Tensor, 
     return gates, candidate, updated
 
 
-class _Sequence(NamedTuple):
-    """What `gru_sequence` computes the states from, or the gradients of these."""
-
-    inputs: Any  # None where the backward pass does not need it
-    initial: Any  # there, only whether there was one
-    weight: Tensor
-    bias: Tensor
-    norm: NormWeights
-    counts: list[int]
-    reverse: bool
-
-
-class _SequenceSteps(NamedTuple):
-    """What the backward pass of `gru_sequence` needs."""
-
-    given: _Sequence
-    previous: Tensor
-    gates: Tensor
-    candidates: Tensor
-    products: list[Tensor]
-    normalized: list[Tensor]
-
-
 def gru_sequence(
     inputs: Tensor,
     counts: list[int],
@@ -95,40 +72,56 @@ def gru_sequence(
 
     The loop contains only the product with the state and the gates; the gradients of W and b are computed after it.
     """
-    states: Tensor = apply(_GRUSequence, _Sequence(inputs, initial, weight, bias, norm, counts, reverse))
+    states: Tensor = apply(_Sequence(inputs, initial, weight, bias, norm, counts, reverse))
     return states
 
 
-class _GRUSequence(torch.autograd.Function):
-    @staticmethod
-    @takes_record
-    def forward(ctx: Any, given: _Sequence) -> Tensor:
-        inputs, size = given.inputs, given.weight.shape[1]
-        w, b = given.weight.to(inputs.dtype), given.bias.to(inputs.dtype)
+class _Sequence(NamedTuple):
+    """What `gru_sequence` computes the states from, or the gradients of these."""
+
+    inputs: Any  # None where the backward pass does not need it
+    initial: Any  # there, only whether there was one
+    weight: Tensor
+    bias: Tensor
+    norm: NormWeights
+    counts: list[int]
+    reverse: bool
+
+    def forward(self) -> tuple[Tensor, _SequenceSteps]:
+        inputs, size, initial = self.inputs, self.weight.shape[1], self.initial
+        w, b = self.weight.to(inputs.dtype), self.bias.to(inputs.dtype)
         gates, candidates = inputs.new_empty(len(inputs), 2 * size), inputs.new_empty(len(inputs), size)
         states = torch.empty_like(candidates)
-        state = inputs.new_zeros(0, size) if given.initial is None else given.initial.to(inputs.dtype)
-        previous, products, norm = [], [], GateNorm(given.norm)
+        state = inputs.new_zeros(0, size) if initial is None else initial.to(inputs.dtype)
+        previous, products, norm = [], [], GateNorm(self.norm)
         with torch.autocast(inputs.device.type, enabled=False):
-            for x, rz, n, h in split_steps(given.counts, given.reverse, inputs, gates, candidates, states):
+            for x, rz, n, h in split_steps(self.counts, self.reverse, inputs, gates, candidates, states):
                 previous.append(first_rows(state, len(x)))
                 products.append(product(previous[-1], w, b))
                 step_forward(x, norm.forward(products[-1]), previous[-1], rz, n, h)
                 state = h
-        all_previous = torch.cat(previous[::-1] if given.reverse else previous)
-        needed = given._replace(inputs=None, initial=given.initial is not None)
-        save(ctx, _SequenceSteps(needed, all_previous, gates, candidates, products, norm.saved))
-        return states
+        all_previous = torch.cat(previous[::-1] if self.reverse else previous)
+        needed = self._replace(inputs=None, initial=initial is not None)
+        return states, _SequenceSteps(needed, all_previous, gates, candidates, products, norm.saved)
 
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
-        given, previous, gates, candidates, products, normalized = saved(ctx)
+
+class _SequenceSteps(NamedTuple):
+    """What the backward pass of `gru_sequence` needs."""
+
+    given: _Sequence
+    previous: Tensor
+    gates: Tensor
+    candidates: Tensor
+    products: list[Tensor]
+    normalized: list[Tensor]
+
+    def backward(self, *gradients: Tensor | None) -> _Sequence:
+        given, previous, gates, candidates, products, normalized = self
         norm, w = GateNorm(given.norm, normalized), given.weight.to(previous.dtype).t()
         size = given.weight.shape[1]
         grad_inputs, grad_products = (previous.new_empty(len(previous), 3 * size) for _ in range(2))
         grad_carry = previous.new_zeros(max(given.counts), size, dtype=accumulation_dtype(previous))
-        packed = grad_states, previous, gates, candidates, grad_inputs, grad_products
+        packed = cast(Tensor, gradients[0]), previous, gates, candidates, grad_inputs, grad_products
         next_grad_u = None
         for u, (grad_h, h, rz, n, grad_x, grad_u) in zip(
             reversed(products), split_steps(given.counts, not given.reverse, *packed), strict=True
@@ -142,9 +135,9 @@ class _GRUSequence(torch.autograd.Function):
             grad_initial = grad_carry[: len(next_grad_u)] + product(next_grad_u, w)
         grad_weight = weight_gradient(grad_products, previous).to(given.weight.dtype)
         grad_bias = grad_products.sum(dim=0).to(given.weight.dtype)
-        return gradients_of(ctx, given._replace(
+        return given._replace(
             inputs=grad_inputs, initial=grad_initial, weight=grad_weight, bias=grad_bias, norm=norm.gradients
-        ))  # fmt: skip
+        )
 
 
 def step_forward(x: Tensor, u: Tensor, previous: Tensor, gates: Tensor, candidate: Tensor, state: Tensor) -> None:

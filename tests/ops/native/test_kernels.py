@@ -12,9 +12,8 @@ from seq2seq_attn.corpora.vocabulary import BOS, PAD
 from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops.continuations import best_continuations
-from seq2seq_attn.ops.decoder import DecoderWeights, decoder_sequence
+from seq2seq_attn.ops.decoders import DecoderWeights, decoder_sequence
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, step_forward
-from seq2seq_attn.ops.input_feeding import FeedingWeights, feeding_sequence
 from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.ops.native.declarations import declarations
 from seq2seq_attn.ops.scorers import additive_scores, read_backward, read_forward
@@ -133,9 +132,9 @@ def test_input_feeding_under_teacher_forcing_follows_the_equations_of_the_paper(
     inputs[3] = inputs[3].detach().float().requires_grad_()  # scores have full precision
     exact = doubled(inputs)
 
-    def by_kernels(x, state, fed, keys, values, *parameters):
-        weights = FeedingWeights(*parameters) if additive else FeedingWeights(*parameters, None, None)
-        return feeding_sequence(x, state, fed, Source(keys, values, is_token), weights)
+    def by_kernels(x, state, fed, keys, values, feed, recurrent, bias, combine, combine_bias, *scoring):
+        weights = DecoderWeights(feed, recurrent, bias, *scoring, combine=combine, combine_bias=combine_bias)
+        return decoder_sequence(x, state, Source(keys, values, is_token), weights, fed)
 
     def by_equations(x, state, fed, keys, values, feed, recurrent, bias, combine, combine_bias, query=None, v=None):
         steps = []
