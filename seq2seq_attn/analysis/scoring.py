@@ -18,9 +18,8 @@ from seq2seq_attn.files.lock import locked
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
-from seq2seq_attn.runs.folder import METRICS, read_metrics, write_metrics
+from seq2seq_attn.runs.folder import write_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
-from seq2seq_attn.runs.provenance import made_with
 from seq2seq_attn.search.batched import Progress
 
 TRANSLATIONS, LINKS, ENTROPIES = "test.translations.txt", "test.links.txt", "test.entropies.txt"
@@ -60,25 +59,6 @@ class AttentionRecord(NamedTuple):
         if len(entropies) != pairs:
             raise UserError(f"{folder / ENTROPIES}: {len(entropies)} lines for {pairs} pairs; evaluate the run again")
         return cls(links, entropies) if any(links) else None
-
-
-class ScoredRun(NamedTuple):
-    """A finished run as its comparison with others needs it; no model."""
-
-    metrics: dict[str, Any]  # metrics.json, and under `made_with` version, commit and hardware
-    translations: list[str]  # of the test set
-    attention: AttentionRecord | None  # None without attention weights
-
-    @classmethod
-    def load(cls, folder: Path, pairs: int) -> ScoredRun:
-        """From a run folder whose test set has this many pairs. UserError as in `AttentionRecord.load`."""
-        metrics = read_metrics(folder)
-        for key in ("training", "test"):
-            if key not in metrics:
-                raise UserError(f"{folder / METRICS}: nothing about {key}; train or evaluate the run again")
-        metrics["made_with"] = made_with(folder)
-        translations = read_lines(checked(folder, TRANSLATIONS))
-        return cls(metrics, translations, AttentionRecord.load(folder, pairs))
 
 
 class TestResult(NamedTuple):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from seq2seq_attn import __version__
-from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
+from seq2seq_attn.analysis.scoring import AttentionRecord
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.config import Config
+from seq2seq_attn.evaluation.alignment import parse_links
 from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
 from seq2seq_attn.evaluation.metrics import METRICS, Metric, chosen_metrics, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
+from seq2seq_attn.results.evidence import RunEvidence
 from seq2seq_attn.results.results import ENOUGH, Difference, JointTest, PairedComparison, Significance
 from seq2seq_attn.runs.corpora import TestSet
 
@@ -42,8 +45,7 @@ class Arm(NamedTuple):
     """The tested runs of an arm; all lists have one entry per run, that is, per seed."""
 
     runs: list[ArmRun]
-    translations: list[list[str]]
-    metrics: list[dict[str, Any]]
+    tested: list[RunEvidence]
     attention: list[AttentionRecord]  # empty unless every run has one
     counts: dict[str, CorpusCounts]  # by the key of each metric that counts, the main one first
 
@@ -53,22 +55,28 @@ class Arm(NamedTuple):
         return next(iter(self.counts.values()))
 
     @property
-    def tests(self) -> list[dict[str, Any]]:
-        return [each["test"] for each in self.metrics]
+    def tests(self) -> list[Mapping[str, Any]]:
+        """The scores of the test set."""
+        return [each.metrics["test"] for each in self.tested]
 
     @classmethod
-    def of(cls, runs: list[ArmRun], tested: Sequence[ScoredRun], scoring: Scoring) -> Arm:
+    def of(cls, runs: list[ArmRun], tested: Sequence[RunEvidence], scoring: Scoring) -> Arm:
         """From the tested runs, in the order of `runs`. Scores of translations that a run lacks are computed here."""
+
+        def scored(run: RunEvidence) -> RunEvidence:
+            lacking = [metric for metric in scoring.metrics if metric.key not in run.metrics["test"]]
+            found = score_translations(run.translations, scoring.expected, lacking)
+            return replace(run, metrics={**run.metrics, "test": {**run.metrics["test"], **found}})
+
+        attention = [
+            AttentionRecord([parse_links(line).sure for line in each.links], list(each.entropies))
+            for each in tested
+            if each.links is not None and each.entropies is not None
+        ]
         translations = [each.translations for each in tested]
-        metrics = [each.metrics | {"test": dict(each.metrics["test"])} for each in tested]
-        attention = [each.attention for each in tested if each.attention is not None]
-        for each, lines in zip(metrics, translations, strict=True):
-            lacking = [metric for metric in scoring.metrics if metric.key not in each["test"]]
-            each["test"] |= score_translations(lines, scoring.expected, lacking)
         return cls(
             runs,
-            translations,
-            metrics,
+            [*map(scored, tested)],
             attention if len(attention) == len(runs) else [],
             {
                 key: CorpusCounts.of(counting, translations, scoring.expected.sources)
@@ -107,59 +115,41 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
     if not pairs:
         return Differences([], {})
     main, *others = arms[pairs[0][0]].counts
-    counts = {name: arm.counts[main] for name, arm in arms.items()}
-    bootstraps = [paired_bootstrap(counts[arm], counts[other]) for arm, other in pairs]
+    both = {key: [(arms[arm].counts[key], arms[other].counts[key]) for arm, other in pairs] for key in (main, *others)}
+    bootstraps = {key: [paired_bootstrap(*each) for each in both[key]] for key in both}
+    joint = {key: _joint_tests(arms, key, pairs) for key in both}
     randomizations = [  # swaps runs, so both arms need equally many
-        approximate_randomization(counts[arm], counts[other]) if counts[arm].runs == counts[other].runs else None
-        for arm, other in pairs
+        approximate_randomization(ours, theirs) if ours.runs == theirs.runs else None for ours, theirs in both[main]
     ]
-    joint = _joint_tests(arms, main, pairs)
-    in_others = {key: _differences_in(key, arms, pairs) for key in others}
-    rows = zip(
-        pairs,
-        bootstraps,
-        _holm(bootstraps),
-        [
-            None if each is None else Significance(each.p_value, p_holm)
-            for each, p_holm in zip(randomizations, _holm(randomizations), strict=True)
-        ],
-        joint,
-        strict=True,
-    )
-    comparisons = [
-        PairedComparison(
-            arm,
-            other,
-            found.difference,
-            found.low,
-            found.high,
-            found.p_value,
-            p_holm,
-            randomized,
-            both,
-            {key: each[place] for key, each in in_others.items()},
+    corrected, randomized = _holm(bootstraps[main]), _holm(randomizations)
+    comparisons = []
+    for place, (arm, other) in enumerate(pairs):
+        found, random = bootstraps[main][place], randomizations[place]
+        in_others = {key: bootstraps[key][place] for key in others}
+        comparisons.append(
+            PairedComparison(
+                arm,
+                other,
+                found.difference,
+                found.low,
+                found.high,
+                found.p_value,
+                corrected[place],
+                None if random is None else Significance(random.p_value, randomized[place]),
+                joint[main][place],
+                {key: Difference(o.difference, o.low, o.high, joint[key][place]) for key, o in in_others.items()},
+            )
         )
-        for place, ((arm, other), found, p_holm, randomized, both) in enumerate(rows)
-    ]
-    signatures = {"paired_bootstrap": "; ".join(dict.fromkeys(each.signature for each in bootstraps))}
+    signatures = {"paired_bootstrap": "; ".join(dict.fromkeys(each.signature for each in bootstraps[main]))}
     if any(randomizations):
         signatures["randomization"] = "; ".join(dict.fromkeys(each.signature for each in randomizations if each))
-    if any(joint):
-        first = counts[pairs[0][0]]
+    if any(joint[main]):
+        first = both[main][0][0]
         sources = "" if first.source_of is None else f"|sources:{first.sources}"
         signatures["joint"] = (
             f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345{sources}|version:seq2seq_attn-{__version__}"
         )
     return Differences(comparisons, signatures)
-
-
-def _differences_in(key: str, arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> list[Difference]:
-    """One per pair, in a metric that is not the main one."""
-    found = [paired_bootstrap(arms[arm].counts[key], arms[other].counts[key]) for arm, other in pairs]
-    return [
-        Difference(each.difference, each.low, each.high, joint)
-        for each, joint in zip(found, _joint_tests(arms, key, pairs), strict=True)
-    ]
 
 
 def _joint_tests(arms: Mapping[str, Arm], key: str, pairs: Sequence[tuple[str, str]]) -> list[JointTest | None]:
@@ -194,16 +184,12 @@ def are_paired(one: Arm, other: Arm) -> bool:
     batches. Arms with other numbers of seeds are tested as if none of their runs were alike, which is conservative."""
 
     def beginnings(arm: Arm) -> list[object]:
-        return [_beginning(*each) for each in zip(arm.runs, arm.metrics, strict=True)]
+        """Of each run: its initial weights, and what determines its batches."""
+        found: list[object] = []
+        for run, tested in zip(arm.runs, arm.tested, strict=True):
+            data, training = run.config.data, run.config.training
+            batches = data.train, data.longest_training, run.config.text, training.batch_size, training.batch_unit
+            found.append((tested.metrics["initial_weights"], run.seed, batches))
+        return found
 
-    # A run that lost its metrics.json was scored again, and does not know its initial weights.
-    known = all("initial_weights" in metrics for arm in (one, other) for metrics in arm.metrics)
-    return known and beginnings(one) == beginnings(other)
-
-
-def _beginning(run: ArmRun, metrics: Mapping[str, Any]) -> tuple[object, ...]:
-    """Initial weights, and what determines the batches."""
-    config, training = run.config, run.config.training
-    data = config.data.train, config.data.longest_training, config.text
-    batches = *data, training.batch_size, training.batch_unit
-    return metrics["initial_weights"], run.seed, *batches
+    return beginnings(one) == beginnings(other)

@@ -70,7 +70,7 @@ def where_arms_differ(
     target_words = config.evaluation.words
     sources = bags(test_set.pairs.source, *source_words)
     references = bags(test_set.pairs.target, *target_words)
-    translated = {name: [bags(run, *target_words) for run in arm.translations] for name, arm in arms.items()}
+    translated = {name: [bags(run.translations, *target_words) for run in arm.tested] for name, arm in arms.items()}
     breakdowns = [_by_reordering(arms, sources, test_set.gold, main), _by_entropy(arms, sources)]
     source_of = number_sources(test_set.pairs.source)
     rates = [_faults(translated, references, source_of)]

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from seq2seq_attn.analysis.scoring import ScoredRun, length_bands
+from seq2seq_attn.analysis.scoring import length_bands
 from seq2seq_attn.comparison.arms import Arm, Scoring, differences, signatures
 from seq2seq_attn.comparison.breakdowns import by_length, where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, trivial_error_rates
+from seq2seq_attn.evaluation.alignment import alignment_error_rate, parse_links, trivial_error_rates
 from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_value
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, joint_interval, t_interval
 from seq2seq_attn.files.json_files import explained_record
-from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import ENOUGH, ArmResult, MetricRecord, MissingRun, Results, Spread, Tuned
+from seq2seq_attn.results.evidence import Evidence
+from seq2seq_attn.results.results import ENOUGH, ArmResult, MetricRecord, Results, Spread
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 
 
 @contextmanager
-def _explaining_misfits() -> Iterator[None]:
+def explaining_misfits() -> Iterator[None]:
     """UserError where the results of runs do not fit together, as if one was edited."""
     try:
         yield
@@ -36,35 +36,25 @@ def _explaining_misfits() -> Iterator[None]:
         raise UserError(f"the runs were not scored alike: {explained_record(error)}; evaluate them again") from None
 
 
-@_explaining_misfits()
-def collect(
-    grid: RunGrid,
-    tested: Mapping[str, Sequence[ScoredRun]],
-    test_set: TestSet,
-    curves: Mapping[str, Sequence[Curve]],
-    say: Say = lambda _: None,
-    *,
-    aligners: Mapping[str, Sequence[Links]] | None = None,
-    tuned: Mapping[str, Tuned] | None = None,
-    missing: Sequence[MissingRun] = (),
-) -> Results:
-    """The results of a grid, from the tested runs and the learning curves of each arm, one per seed.
+@explaining_misfits()
+def collect(grid: RunGrid, evidence: Evidence, test_set: TestSet, say: Say = lambda _: None) -> Results:
+    """The results of a grid, from the evidence of its runs.
 
-    `aligners` has links of the test pairs by aligners other than the arms, whose error rates are reported too;
-    `tuned`, the settings that were found for arms; `missing`, the runs that failed. An arm without any run has no part
-    in comparisons and contrasts.
+    An arm without any run has no part in comparisons and contrasts. UserError: the runs were not scored alike.
     """
     config = grid.runs[0].config
     scoring = Scoring.of(config, test_set)
     main = METRICS[scoring.main]
-    arms = {name: Arm.of(group, tested[name], scoring) for name, group in grid.arms()}
+    arms = {
+        arm.name: Arm.of(group, arm.runs, scoring) for (_, group), arm in zip(grid.arms(), evidence.arms, strict=True)
+    }
     baseline = grid.experiment.baseline
     contrasts = [pair for pair in grid.experiment.contrasts if set(pair) <= arms.keys()]
     with_baseline = [(name, baseline) for name in arms if name != baseline and baseline in arms]
     compared = differences(arms, [*with_baseline, *contrasts])
     scored = signatures(arms)
-    provenance = [each["made_with"] for arm in arms.values() for each in arm.metrics]
-    rows = [_row(name, arm, curves[name], main) for name, arm in arms.items()]
+    provenance = [run.metrics["made_with"] for arm in arms.values() for run in arm.tested]
+    rows = [_row(name, arm, main) for name, arm in arms.items()]
     different = len(set(test_set.pairs.source))
     return Results(
         experiment=grid.experiment.name,
@@ -80,10 +70,10 @@ def collect(
         commit=_distinct(provenance, "commit"),
         hardware=_distinct(provenance, "hardware"),
         signatures=scored | compared.signatures,
-        aer_rivals=_aer_rivals(test_set, aligners or {}),
-        tuned=tuned or {},
+        aer_rivals=_aer_rivals(test_set, evidence.aligners),
+        tuned=evidence.tuned,
         tuned_for_others=(grid.experiment.tune.others or "") if grid.experiment.tune else "",
-        missing=missing,
+        missing=evidence.missing,
         where=where_arms_differ(arms, test_set, config, main, training_text(grid, say)),
     )
 
@@ -107,13 +97,15 @@ def _record(metric: Metric, scoring: Scoring) -> MetricRecord:
     )
 
 
-def _aer_rivals(test_set: TestSet, aligners: Mapping[str, Sequence[Links]]) -> dict[str, float]:
-    """The AER that an arm has to beat; empty without gold links."""
+def _aer_rivals(test_set: TestSet, aligners: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """The AER that an arm has to beat: of trivial alignments and of other aligners; empty without gold links."""
     gold, pairs = test_set.gold, test_set.pairs
     if gold is None:
         return {}
-    others = {name: alignment_error_rate(links, gold.sure, gold.possible) for name, links in aligners.items()}
-    return trivial_error_rates(gold, pairs.source, pairs.target) | others
+    others = {name: [parse_links(line).sure for line in lines] for name, lines in aligners.items()}
+    return trivial_error_rates(gold, pairs.source, pairs.target) | {
+        name: alignment_error_rate(links, *gold) for name, links in others.items()
+    }
 
 
 def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
@@ -129,20 +121,20 @@ def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
         return None
 
 
-def _row(name: str, arm: Arm, curves: Sequence[Curve], main: Metric) -> ArmResult:
+def _row(name: str, arm: Arm, main: Metric) -> ArmResult:
     """A row of the table."""
     first = arm.runs[0]
-    timings = [each["training"] for each in arm.metrics]
-    hardware = [each["made_with"]["hardware"] for each in arm.metrics]
+    timings = [each.metrics["training"] for each in arm.tested]
+    hardware = [each.metrics["made_with"]["hardware"] for each in arm.tested]
     timed = [each for each, machine in zip(timings, hardware, strict=True) if machine == hardware[0]]
     return ArmResult(
         name=name,
         unconverged=[
-            curve.seed
-            for curve, training in zip(curves, timings, strict=True)
-            if curve.is_still_improving(main.sign, main.gain) and training["stopped"] != "patience"
+            run.seed
+            for run in arm.tested
+            if run.curve.is_still_improving(main.sign, main.gain) and run.metrics["training"]["stopped"] != "patience"
         ],
-        parameters=arm.metrics[0]["parameters"],
+        parameters=arm.tested[0].metrics["parameters"],
         seeds=[run.seed for run in arm.runs],
         scores=_scores(arm),
         train_seconds=float(np.mean([training["seconds"] for training in timed])),

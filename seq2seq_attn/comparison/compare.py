@@ -11,26 +11,17 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_program
 from seq2seq_attn.comparison.collect import collect
-from seq2seq_attn.comparison.evidence import (
-    configuration,
-    gather,
-    known_settings,
-    other_aligners,
-    portable,
-    reusable,
-    scored_run,
-)
+from seq2seq_attn.comparison.evidence import configuration, gather, known_settings, read_run, reusable
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, match_parameters
-from seq2seq_attn.comparison.observe import observe, read_curve
+from seq2seq_attn.comparison.observe import observe
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
 from seq2seq_attn.comparison.tuning import search_settings, with_settings
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.corpora.embedded import TOM_AND_JERRY, TOM_AND_JERRY_SHORT
 from seq2seq_attn.errors import FailedError, UserError, one_line
-from seq2seq_attn.evaluation.alignment import Links, symmetrize
+from seq2seq_attn.evaluation.alignment import format_links, symmetrize
 from seq2seq_attn.files.checksums import SUMS
 from seq2seq_attn.files.json_files import STRICT, load_record, save_record
 from seq2seq_attn.files.lock import locked
@@ -38,7 +29,6 @@ from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import (
     CURVES,
     REPRODUCTION,
-    Curve,
     Reproduction,
     save_curves,
     save_reproduction,
@@ -104,25 +94,25 @@ def compare(
             if not grid.runs:
                 first = missing[0]
                 raise FailedError(f"{folder}: no run finished; {first.arm}, seed {first.seed}: {first.reason}")
-            tested: dict[str, list[ScoredRun]] = {arm: [] for arm, _ in grid.arms()}
-            curves: dict[str, list[Curve]] = {arm: [] for arm, _ in grid.arms()}
-            for run in grid.runs:
-                found = known.get((run.arm, run.seed))
-                loaded = scored_run(found) if found else ScoredRun.load(runs / run.folder, len(test.pairs))
-                tested[run.arm].append(loaded)
-                curves[run.arm].append(found.curve if found else read_curve(run, runs))
-            aligners = (other_aligners(before) if before else {}) or _align(finished, runs, test, say)
-            results = collect(grid, tested, test, curves, say, aligners=aligners, tuned=tuned, missing=missing)
+            tested = {
+                arm: [
+                    known.get((arm, run.seed)) or read_run(runs / run.folder, run.seed, len(test.pairs))
+                    for run in group
+                ]
+                for arm, group in grid.arms()
+            }
+            aligners = (before and before.aligners) or _align(finished, runs, test, say)
+            gathered = gather(grid, tested, aligners, tuned, missing)
+            results = collect(grid, gathered, test, say)
             results.save(folder / RESULTS)
-            gather(grid, tested, curves, aligners, tuned, missing).save(folder / EVIDENCE)
-            save_curves(curves, folder / CURVES)
-            translations = {arm: each[0].translations for arm, each in tested.items()}
-            earlier = evidence and evidence.parent
+            gathered.save(folder / EVIDENCE)
+            save_curves({arm: [run.curve for run in each] for arm, each in tested.items()}, folder / CURVES)
             # The first run of an arm is observed; where it is in the evidence, so are its observations.
             observed = {arm for arm, group in grid.arms() if (arm, group[0].seed) in known}
             here = finished._replace(runs=[run for run in finished.runs if run.arm not in observed])
+            translations = {arm: each[0].translations for arm, each in tested.items()}
             expected = grid.runs[0].config.expected(test.references, test.pairs.source)
-            observe(here, runs, test, folder, translations, expected, earlier)
+            observe(here, runs, test, folder, translations, expected, evidence and evidence.parent)
             save_reproduction(_reproduction(grid, command), folder / REPRODUCTION)
             return results
 
@@ -143,12 +133,13 @@ def _all_locked(folder: Path, runs: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[Links]]:
+def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[str]]:
     """The links of eflomal, if it is installed and there are gold links; it learns from the text of the first run."""
     if test.gold is None or not grid.runs or eflomal_program() is None:
         return {}
     both = align_by_eflomal(runs / grid.runs[0].folder, test.pairs, say)
-    return {"eflomal": [symmetrize(*pair) for pair in zip(both.forward, both.backward, strict=True)]}
+    links = [symmetrize(*pair) for pair in zip(both.forward, both.backward, strict=True)]
+    return {"eflomal": [format_links(each) for each in links]}
 
 
 def claim(folder: Path, experiment: str) -> None:
@@ -196,7 +187,7 @@ def _test_files(grid: RunGrid) -> TestFiles:
 
 def _reproduction(grid: RunGrid, command: str) -> Reproduction:
     """Question, command and configurations."""
-    configurations = {arm: portable(configuration(group[0].config)) for arm, group in grid.arms()}
+    configurations = {arm: configuration(group[0].config) for arm, group in grid.arms()}
     return Reproduction(grid.experiment.question, command, configurations)
 
 

@@ -6,77 +6,109 @@ trained before, perhaps on another machine.
 
 from __future__ import annotations
 
-import json
+import csv
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun
-from seq2seq_attn.comparison.collect import collect
+from seq2seq_attn.analysis.scoring import TRANSLATIONS, AttentionRecord
+from seq2seq_attn.comparison.collect import collect, explaining_misfits
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, Tune
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import Links, alignment_error_rate, format_links, parse_links
+from seq2seq_attn.evaluation.alignment import alignment_error_rate, format_links, parse_links
 from seq2seq_attn.evaluation.metrics import METRICS
-from seq2seq_attn.files.reading import digest
+from seq2seq_attn.files.checksums import checked
+from seq2seq_attn.files.reading import digest, read_lines
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
 from seq2seq_attn.results.observations import Curve, differing_keys
 from seq2seq_attn.results.records import run_folder
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import folder as run_files
 from seq2seq_attn.runs.corpora import TestSet, read_test
 from seq2seq_attn.runs.plugin import class_files
-from seq2seq_attn.runs.provenance import data_files
+from seq2seq_attn.runs.provenance import data_files, made_with
 from seq2seq_attn.strict import ConfigError, parse
+from seq2seq_attn.training import CURVES
 
 OWN_FIELDS = {"base", "arms", "seeds"}  # of an experiment, whose values are those of the arms here
 
 
+def read_run(folder: Path, seed: int, pairs: int) -> RunEvidence:
+    """What a finished run did with its test set of this many pairs; no model is loaded.
+
+    UserError: a file is missing, malformed, or not as long as the test set.
+    """
+    metrics = run_files.read_metrics(folder)
+    for key in ("training", "test"):
+        if key not in metrics:
+            raise UserError(f"{folder / run_files.METRICS}: nothing about {key}; train or evaluate the run again")
+    attention = AttentionRecord.load(folder, pairs)
+    with explaining_misfits():
+        return RunEvidence(
+            seed,
+            portable(metrics | {"made_with": made_with(folder)}),
+            read_curve(folder, seed),
+            read_lines(checked(folder, TRANSLATIONS)),
+            None if attention is None else [format_links(links) for links in attention.links],
+            None if attention is None else attention.entropies,
+        )
+
+
+def read_curve(folder: Path, seed: int) -> Curve:
+    """The validation results of a run by epoch."""
+    log = checked(folder, CURVES)
+    try:
+        with log.open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if _is_finite(row)]
+        epochs = [int(row["epoch"]) for row in rows]
+    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+        raise UserError(f"{log}: not the log of a training ({error}); restore it, or train the run again") from None
+    return Curve(
+        seed,
+        tuple(epochs),
+        tuple(float(row["validation_loss"]) for row in rows),
+        tuple(float(row["validation_score"]) if row.get("validation_score") else None for row in rows),
+    )
+
+
+def _is_finite(row: Mapping[str, str]) -> bool:
+    """Whether the row is that of a validation, and its scores can be drawn."""
+    scores = [row.get("validation_loss"), row.get("validation_score")]
+    return bool(scores[0]) and all(math.isfinite(float(score)) for score in scores if score)
+
+
+@explaining_misfits()
 def gather(
     grid: RunGrid,
-    tested: Mapping[str, Sequence[ScoredRun]],
-    curves: Mapping[str, Sequence[Curve]],
-    aligners: Mapping[str, Sequence[Links]],
+    tested: Mapping[str, Sequence[RunEvidence]],
+    aligners: Mapping[str, Sequence[str]],
     tuned: Mapping[str, Tuned],
     missing: Sequence[MissingRun] = (),
 ) -> Evidence:
     """The evidence of a grid. Paths below the working directory become relative to it, for any checkout."""
-    arms = [
-        ArmEvidence(
-            name,
-            portable(configuration(group[0].config)),
-            group[0].match_parameters,
-            [
-                RunEvidence(
-                    run.seed,
-                    portable(each.metrics),
-                    curve,
-                    each.translations,
-                    None if each.attention is None else [format_links(links) for links in each.attention.links],
-                    None if each.attention is None else each.attention.entropies,
-                )
-                for run, each, curve in zip(group, tested[name], curves[name], strict=True)
-            ],
-        )
-        for name, group in grid.arms()
-    ]
-    experiment = grid.experiment.model_dump(mode="json", exclude=OWN_FIELDS)
     files = dict.fromkeys(path for run in grid.runs for path in _files(run.config))
     return Evidence(
-        experiment,
-        arms,
+        grid.experiment.model_dump(mode="json", exclude=OWN_FIELDS),
+        [
+            ArmEvidence(arm, configuration(group[0].config), group[0].match_parameters, tested[arm])
+            for arm, group in grid.arms()
+        ],
         {portable(str(path)): digest(path) for path in files},
         tuned,
-        {name: [format_links(each) for each in links] for name, links in aligners.items()},
+        aligners,
         missing,
     )
 
 
 def configuration(config: Config) -> dict[str, Any]:
-    """The configuration as plain values."""
-    values: dict[str, Any] = json.loads(config.model_dump_json())
+    """The configuration as plain values, with all paths below the working directory relative to it."""
+    values: dict[str, Any] = portable(config.model_dump(mode="json"))
     return values
 
 
@@ -94,14 +126,6 @@ def _files(config: Config) -> list[Path]:
     return [*data_files(config).values(), *class_files(config)]
 
 
-def scored_run(evidence: RunEvidence) -> ScoredRun:
-    """The run as `collect` needs it."""
-    attention = None
-    if evidence.links is not None and evidence.entropies is not None:
-        attention = AttentionRecord([parse_links(line).sure for line in evidence.links], list(evidence.entropies))
-    return ScoredRun(dict(evidence.metrics), list(evidence.translations), attention)
-
-
 def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, int], RunEvidence]:
     """The runs of the grid that are in the evidence of the file `path`, by arm and seed.
 
@@ -113,7 +137,7 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     with _naming(path):
         trained_with = {arm.name: _config(arm) for arm in evidence.arms}
     first = trained_with[evidence.arms[0].name], grid.runs[0].config
-    before, now = (portable(configuration(each)["data"]["test"]) for each in first)
+    before, now = (configuration(each)["data"]["test"] for each in first)
     if before != now:
         raise UserError(
             f"{path}: is of another test set, {before['source'] or before['tsv']}; compare without --evidence"
@@ -123,7 +147,7 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
     for run in grid.runs:
         if run.arm in known:
             trained = trained_with[run.arm].model_copy(update={"seed": run.seed})
-            both = [portable(configuration(each)) for each in (trained, run.config)]
+            both = [configuration(each) for each in (trained, run.config)]
             for key, (old, new) in differing_keys(both).items():
                 raise UserError(
                     f"{path}: arm {run.arm!r} was trained with {key}={old}, not {new}; "
@@ -165,11 +189,6 @@ def known_settings(evidence: Evidence, path: Path, tune: Tune | None) -> dict[st
     return {arm: found for arm, found in evidence.tuned.items() if arm in tune.arms}
 
 
-def other_aligners(evidence: Evidence) -> dict[str, list[Links]]:
-    """The links of aligners other than the arms."""
-    return {name: [parse_links(line).sure for line in lines] for name, lines in evidence.aligners.items()}
-
-
 class Recomputed(NamedTuple):
     """Results recomputed from evidence, and where they differ from those that were stored."""
 
@@ -199,12 +218,8 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     if files is None:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
     test = read_test(files)
-    tested = {arm.name: [_to_score_again(scored_run(run), test) for run in arm.runs] for arm in evidence.arms}
-    aligners = other_aligners(evidence)
-    curves = {arm.name: [run.curve for run in arm.runs] for arm in evidence.arms}
-    results = collect(
-        grid, tested, test, curves, say, aligners=aligners, tuned=evidence.tuned, missing=evidence.missing
-    )
+    again = [replace(arm, runs=[_to_score_again(run, test) for run in arm.runs]) for arm in evidence.arms]
+    results = collect(grid, replace(evidence, arms=again), test, say)
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"
@@ -214,7 +229,7 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     return Recomputed(results, differences, len(stored))
 
 
-def _to_score_again(run: ScoredRun, test_set: TestSet) -> ScoredRun:
+def _to_score_again(run: RunEvidence, test_set: TestSet) -> RunEvidence:
     """The run without the scores of its translations, which `collect` computes where they are missing, and with the AER
     of its links."""
     scores = {
@@ -222,9 +237,9 @@ def _to_score_again(run: ScoredRun, test_set: TestSet) -> ScoredRun:
         for key, score in run.metrics["test"].items()
         if key not in METRICS or not METRICS[key].is_of_translations or METRICS[key].needs == "comet"
     }
-    if test_set.gold is not None and run.attention is not None:
-        scores["aer"] = alignment_error_rate(run.attention.links, test_set.gold.sure, test_set.gold.possible)
-    return run._replace(metrics=run.metrics | {"test": scores})
+    if test_set.gold is not None and run.links is not None:
+        scores["aer"] = alignment_error_rate([parse_links(line).sure for line in run.links], *test_set.gold)
+    return replace(run, metrics={**run.metrics, "test": scores})
 
 
 def refuse_other_data(path: Path, checksum: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -15,10 +14,9 @@ from seq2seq_attn.analysis.attention_files import END
 from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
-from seq2seq_attn.comparison.experiment import ArmRun, RunGrid
+from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.corpora.codec import Codec, load_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
-from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Expected, score_sentences
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.reading import read_lines
@@ -34,7 +32,6 @@ from seq2seq_attn.results.observations import (
     ContrastiveSentences,
     CorpusAttention,
     CorpusPair,
-    Curve,
     Example,
     LinkPairs,
     ScoredTranslation,
@@ -51,7 +48,6 @@ from seq2seq_attn.results.observations import (
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.forced import Forced
-from seq2seq_attn.training import CURVES
 
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page
 
@@ -188,29 +184,6 @@ def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[in
         tuple(tuple(model.source.word_indices(line)) for line in sources),
         tuple(tuple(model.target.word_indices(line)) for line in targets),
     )
-
-
-def read_curve(run: ArmRun, runs: Path) -> Curve:
-    """The validation results of a run by epoch."""
-    log = checked(runs / run.folder, CURVES)
-    try:
-        with log.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if _is_finite(row)]
-        epochs = [int(row["epoch"]) for row in rows]
-    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
-        raise UserError(f"{log}: not the log of a training ({error}); restore it, or train the run again") from None
-    return Curve(
-        run.seed,
-        tuple(epochs),
-        tuple(float(row["validation_loss"]) for row in rows),
-        tuple(float(row["validation_score"]) if row.get("validation_score") else None for row in rows),
-    )
-
-
-def _is_finite(row: Mapping[str, str]) -> bool:
-    """Whether the row is that of a validation, and its scores can be drawn."""
-    scores = [row.get("validation_loss"), row.get("validation_score")]
-    return bool(scores[0]) and all(math.isfinite(float(score)) for score in scores if score)
 
 
 def extremes(

@@ -87,6 +87,7 @@ class _Metrics(_Record):
 class _TestedMetrics(_Metrics):
     """Of a run that was trained and tested, and made with what is recorded."""
 
+    initial_weights: str
     training: _Training
     test: _Test
     made_with: _MadeWith

@@ -1,5 +1,7 @@
 """Breakdowns by group: computed from runs written by hand, without a model."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from counted import bleu, bleu_counts, chrf_counts
@@ -26,7 +28,7 @@ def links(lines):
 
 def arm(runs, readings, grid):
     counts = {"bleu": bleu_counts(runs, REFERENCES, "none"), "chrf": chrf_counts(runs, REFERENCES)}
-    return Arm(grid.runs[:1], runs, [], readings, counts)
+    return Arm(grid.runs[:1], [SimpleNamespace(translations=run) for run in runs], readings, counts)
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_all_arms_are_scored_on_the_same_groups(where, arms):
     assert by_jump.groups == ("to 0", "0 to 1.34", "over 1.34")
     for name, tested in arms.items():
         for result, rows in zip(by_jump.arms[name], [(0, 1, 4), (3,), (2, 5)], strict=True):
-            picked = [[run[row] for row in rows] for run in tested.translations]
+            picked = [[run.translations[row] for row in rows] for run in tested.tested]
             scores = [bleu(run, [REFERENCES[row] for row in rows], "none").value for run in picked]
             assert result.main.value == pytest.approx(np.mean(scores))
             for key, counts in tested.counts.items():

@@ -11,11 +11,12 @@ import yaml
 from counted import bleu, bleu_counts, chrf, chrf_counts, exact_match, expected
 from toy_experiment import EXPERIMENT, write_toy_corpus
 
-from seq2seq_attn.analysis.scoring import AttentionRecord, ScoredRun, length_bands
+from seq2seq_attn.analysis.scoring import length_bands
 from seq2seq_attn.comparison import breakdowns, collect, observe
 from seq2seq_attn.comparison.arms import Arm, Scoring
 from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.evidence import read_run
 from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
 from seq2seq_attn.comparison.observe import kept_lines
 from seq2seq_attn.comparison.schedule import complete_all
@@ -34,6 +35,7 @@ from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.table import breakdown_tables, markdown
 from seq2seq_attn.report.write import read_contents
+from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import load_corpus_attention
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
@@ -138,14 +140,14 @@ def test_a_second_reference_of_each_source_is_no_further_evidence(grid, results,
     gold = GoldCorpus(test.gold.sure * 2, test.gold.possible * 2)
     twice = test._replace(pairs=pairs, gold=gold, lc_tok=[lc_norm_tok(line, "en") for line in pairs.target])
 
-    def tested(run):
-        found = ScoredRun.load(tmp_path / "mine/runs" / run.folder, len(test.pairs))
-        attention = found.attention and AttentionRecord(found.attention.links * 2, found.attention.entropies * 2)
-        return found._replace(translations=found.translations * 2, attention=attention)
+    def doubled(run):
+        lists = {name: getattr(run, name) for name in ("translations", "links", "entropies")}
+        return replace(run, **{name: each and each * 2 for name, each in lists.items()})
 
-    runs = {arm: [tested(run) for run in runs] for arm, runs in grid.arms()}
-    curves = {arm: [observe.read_curve(run, tmp_path / "mine/runs") for run in runs] for arm, runs in grid.arms()}
-    found = collect.collect(grid, runs, twice, curves, print)
+    evidence = Evidence.load(tmp_path / "mine" / EVIDENCE)
+    evidence = replace(evidence, arms=[replace(arm, runs=[*map(doubled, arm.runs)]) for arm in evidence.arms])
+    runs = {arm.name: arm.runs for arm in evidence.arms}
+    found = collect.collect(grid, evidence, twice)
     # chrF of twice the counts is the same; BLEU is not where an order without a match is smoothed.
     assert [pair.others["chrf"] for pair in found.comparisons] == [pair.others["chrf"] for pair in results.comparisons]
     assert found.comparisons[0].others["chrf"].joint is not None
@@ -315,7 +317,7 @@ def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, r
     run = grid.runs[2]
     arm = Arm.of(
         [run],
-        [ScoredRun.load(tmp_path / "mine" / "runs" / run.folder, len(test_set.pairs))],
+        [read_run(tmp_path / "mine" / "runs" / run.folder, run.seed, len(test_set.pairs))],
         Scoring.of(run.config, test_set),
     )
 

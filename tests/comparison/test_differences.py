@@ -41,7 +41,7 @@ def arms(rates, sentences=70, weights=None):
         config = SimpleNamespace(data=data, text=TextConfig(), training=TrainingConfig())
         runs = [SimpleNamespace(seed=seed, config=config) for seed in range(len(each))]
         counts = {"bleu": bleu_counts(translations, references), "chrf": chrf_counts(translations, references)}
-        return Arm(runs, translations, [{**start, "training": {}} for _ in each], [], counts)
+        return Arm(runs, [SimpleNamespace(metrics=start) for _ in each], [], counts)
 
     return {name: arm(name, each) for name, each in rates.items()}
 
@@ -158,7 +158,7 @@ def test_one_sentence_and_identical_systems_are_no_evidence():
     assert pair.low == pair.high == pytest.approx(pair.difference, abs=1e-4)
     assert pair.joint is None
     systems = arms({"a": (0.1, 0.2)})
-    other = systems["a"]._replace(metrics=[{"initial_weights": "b", "training": {}}] * 2)
+    other = systems["a"]._replace(tested=[SimpleNamespace(metrics={"initial_weights": "b"})] * 2)
     (same,) = differences(systems | {"b": other}, [("a", "b")]).comparisons
     assert (same.difference, same.low, same.high, same.randomization.p_value) == (0, 0, 0, 1)
     assert not same.joint.significant

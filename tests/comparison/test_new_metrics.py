@@ -10,11 +10,9 @@ import pytest
 from counted import word_errors
 from rich.console import Console
 
-from seq2seq_attn.analysis.scoring import ScoredRun
 from seq2seq_attn.api.scores import Scores
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.observe import read_curve
 from seq2seq_attn.evaluation.corpus_scores import Score
 from seq2seq_attn.evaluation.metrics import METRICS, Metric
 from seq2seq_attn.files.reading import read_lines
@@ -24,6 +22,7 @@ from seq2seq_attn.report.export import as_csv, as_latex
 from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.table import markdown, terminal
 from seq2seq_attn.report.write import read_contents
+from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.observations import load_curves
 from seq2seq_attn.results.results import JointTest, Results
 from seq2seq_attn.runs.corpora import read_test
@@ -110,12 +109,9 @@ def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(grid, 
     before = compare(grid, tmp_path / "mine")
     monkeypatch.setitem(METRICS, RATIO.key, RATIO)
     monkeypatch.setitem(METRICS, SHARPNESS.key, SHARPNESS)
-    tested = {
-        arm: [ScoredRun.load(tmp_path / "mine/runs" / run.folder, 32) for run in runs] for arm, runs in grid.arms()
-    }
-    curves = {arm: [read_curve(run, tmp_path / "mine/runs") for run in runs] for arm, runs in grid.arms()}
-    test = read_test(grid.runs[0].config.data.test)
-    after = collect(scored_by(grid, *grid.runs[0].config.evaluation.metrics, "length_ratio"), tested, test, curves)
+    config = grid.runs[0].config
+    evidence, test = Evidence.load(tmp_path / "mine" / EVIDENCE), read_test(config.data.test)
+    after = collect(scored_by(grid, *config.evaluation.metrics, "length_ratio"), evidence, test)
     for arm, known in zip(after.arms, before.arms, strict=True):
         assert arm.scores["length_ratio"].mean > 0
         assert "sharpness" not in arm.scores, "weights are not kept, so the runs need to be evaluated again"

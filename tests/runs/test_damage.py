@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import seq2seq_attn as s2s
-from seq2seq_attn.analysis.scoring import ScoredRun
-from seq2seq_attn.comparison.observe import read_curve
+from seq2seq_attn.comparison.evidence import read_run
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS
@@ -48,8 +47,7 @@ def reading(folder, grid):
     return (
         model.translate(LINES),
         [pair.total for pair in model.force(LINES, LINES)],
-        ScoredRun.load(folder, 32),
-        read_curve(grid.runs[2]._replace(folder=Path(folder.name)), folder.parent),
+        read_run(folder, 1, 32),
     )
 
 

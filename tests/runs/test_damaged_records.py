@@ -1,13 +1,12 @@
 """Whatever is in the JSON files of a run folder: it is read, or refused by one line that names the file."""
 
 import json
-from pathlib import Path
 
 import json_damage
 import pytest
 
-from seq2seq_attn.analysis.scoring import ScoredRun, evaluate
-from seq2seq_attn.comparison.observe import read_curve
+from seq2seq_attn.analysis.scoring import evaluate
+from seq2seq_attn.comparison.evidence import read_curve, read_run
 from seq2seq_attn.corpora.codec import load_codecs
 from seq2seq_attn.files.checksums import SUMS, record
 from seq2seq_attn.runs.folder import changed_surroundings, is_run
@@ -28,7 +27,7 @@ def run(grid, train_once, tmp_path):
 def read(folder):
     is_run(folder)
     load_codecs(folder)
-    ScoredRun.load(folder, 32)
+    read_run(folder, 1, 32)
     changed_surroundings(folder, {"version": "1", "hardware": "an abacus"})
 
 
@@ -49,5 +48,5 @@ def test_a_damaged_record_is_refused_by_name_or_read(run, name):
 def test_a_damaged_log_is_refused_by_name(run, grid, content):
     log = run / CURVES
     log.write_bytes(content)
-    refused = json_damage.refusal(lambda: read_curve(grid.runs[2]._replace(folder=Path("run")), run.parent), content)
+    refused = json_damage.refusal(lambda: read_curve(run, 1), content)
     assert refused.startswith(f"{log}: not the log of a training (") or b"\x00" in content

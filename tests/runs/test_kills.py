@@ -19,7 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import seq2seq_attn as s2s
-from seq2seq_attn.comparison.observe import read_curve
+from seq2seq_attn.comparison.evidence import read_curve
 from seq2seq_attn.config import Config
 from seq2seq_attn.files.checksums import SUMS, read_sums
 from seq2seq_attn.files.reading import sha256
@@ -79,7 +79,7 @@ def outcome(folder, arm_run):
     return {
         **{path.name: path.read_bytes() for path in files},
         "metrics": metrics,
-        "curve": read_curve(arm_run._replace(folder=Path(folder.name)), folder.parent),
+        "curve": read_curve(folder, arm_run.seed),
         "values": values | {"state": state},
         "tensors": {name: tensor.tolist() for name, tensor in load_file(folder / LAST).items()},
     }

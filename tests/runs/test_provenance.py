@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import seq2seq_attn
-from seq2seq_attn.analysis.scoring import ScoredRun, evaluate
+from seq2seq_attn.analysis.scoring import evaluate
+from seq2seq_attn.comparison.evidence import read_run
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs import provenance
 from seq2seq_attn.runs.folder import read_metrics
@@ -83,7 +84,7 @@ def test_continued_training_adds_a_session_and_results_name_both(config, tmp_pat
     train(longer, tmp_path / "run", if_exists="resume")
     assert [each["version"] for each in read_sessions(tmp_path / "run")] == ["0.1.0", "9.9"]
     evaluate(model, tmp_path / "run")
-    assert ScoredRun.load(tmp_path / "run", 32).metrics["made_with"]["version"] == "0.1.0; 9.9"
+    assert read_run(tmp_path / "run", 1, 32).metrics["made_with"]["version"] == "0.1.0; 9.9"
     train(longer, tmp_path / "run", if_exists="overwrite")
     assert [each["version"] for each in read_sessions(tmp_path / "run")] == ["9.9"]
 
