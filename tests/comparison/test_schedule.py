@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from seq2seq_attn.comparison import schedule
-from seq2seq_attn.comparison.schedule import Ended, in_processes
+from seq2seq_attn.comparison.workers import Ended, in_processes
 
 
 def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
@@ -21,7 +21,6 @@ def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
 
 
 def test_a_killed_worker_is_reported_with_its_item_and_the_others_go_on():
-    """Twice as many are killed as there are workers, so each is replaced."""
     kill, leave, fine = "import os; os.kill(os.getpid(), 9)", "import os; os._exit(3)", "1 + 1"
     found = list(in_processes(exec, [kill, fine, leave, kill, fine], jobs=2))
     assert sorted((item, result.reason if isinstance(result, Ended) else result) for item, result in found) == sorted(
@@ -38,7 +37,7 @@ def test_a_killed_worker_is_reported_with_its_item_and_the_others_go_on():
 def test_worker_processes_end_when_their_parent_is_killed():
     long = "import os, time; os.write(1, b'at work\\n'); time.sleep(120)"
     script = (
-        f"from seq2seq_attn.comparison.schedule import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
+        f"from seq2seq_attn.comparison.workers import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert [process.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2
@@ -51,7 +50,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback():
     """Sent to the whole process group, as a terminal does."""
     long = "import os, time; os.write(1, b'at work\\n'); time.sleep(120)"
     script = (
-        "from seq2seq_attn.comparison.schedule import in_processes\n"
+        "from seq2seq_attn.comparison.workers import in_processes\n"
         f"try:\n    list(in_processes(exec, [{long!r}] * 3, jobs=2))\n"
         "except KeyboardInterrupt:\n    print('interrupted')"
     )
@@ -68,11 +67,11 @@ def test_failed_runs_and_those_of_other_processes_are_not_done(grid, tmp_path, m
     monkeypatch.setattr(schedule, "_attempts", lambda runs, *_, **__: ((run, attempts.pop(0)) for run in runs))
     said = []
     schedule.complete_all(grid.runs, tmp_path, "resume", 2, said.append)
-    assert [line for line in said if "done" in line] == ["1 of 4 runs done", "2 of 4 runs done"]
+    assert [line for line in said if "done" in line] == [f"{done} of 4 runs done" for done in (1, 2, 3)]
 
 
-def test_importing_the_scheduler_does_not_import_torch():
-    script = "import sys, seq2seq_attn.comparison.schedule; print({'torch', 'numpy'} & sys.modules.keys())"
+def test_the_processes_of_others_import_no_torch():
+    script = "import sys, seq2seq_attn.comparison.workers; print({'torch', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -1,0 +1,128 @@
+"""Items that are processed in parallel, each in a process of its own, which ends whenever this process ends.
+
+Every such process imports this file, so it imports nothing that is slow (torch).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import wait as wait_for_any
+from multiprocessing.process import BaseProcess
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class Ended(NamedTuple):
+    """In place of the result of an item whose process ended before it was done."""
+
+    reason: str
+
+
+def in_processes(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int, prepare: Callable[[], object] | None = None
+) -> Iterator[tuple[_Item, _Result | Ended]]:
+    """Yields each item with the result of `work`, in order of completion; `jobs` items are processed in parallel.
+
+    Every process calls `prepare` first. If one is killed, its item is not tried again, and the others go on. The first
+    exception, in a process or here (Ctrl-C), stops all of them at once and is raised.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    waiting = deque(items)
+    running: dict[Any, tuple[_Item, BaseProcess]] = {}  # by connection
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                item = waiting.popleft()
+                ours, theirs = spawn.Pipe(duplex=False)
+                process = spawn.Process(target=_serve, args=(theirs, prepare, work, item))
+                with _without_ctrl_c():
+                    process.start()
+                theirs.close()  # so that the end of the process is the end of the connection
+                running[ours] = item, process
+            for ready in wait_for_any([*running]):
+                item, ended = running.pop(ready)
+                try:
+                    result = _result(ready, ended)
+                finally:
+                    _stop(ready, ended)
+                yield item, result
+    finally:
+        for connection, (_, each) in running.items():
+            _stop(connection, each)
+
+
+def _result(connection: Any, process: BaseProcess) -> Any:
+    """The result of a process whose connection has something to read. Raises what `work` raised."""
+    try:
+        result, error, told = connection.recv()
+    except (EOFError, ConnectionResetError):
+        process.join()
+        return Ended(_reason(process.exitcode or 0))
+    if error is not None:
+        raise error from RuntimeError(told)
+    return result
+
+
+def _stop(connection: Any, process: BaseProcess) -> None:
+    process.kill()  # whatever it does: files are replaced as a whole
+    process.join()
+    connection.close()
+
+
+def _reason(code: int) -> str:
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    more = "; the system does so when memory runs out" if name == "SIGKILL" else ""
+    return f"its process was killed ({name}{more})"
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Blocks SIGINT, also in processes that the block starts: a terminal sends Ctrl-C to them as well.
+
+    Windows cannot: there, a worker ignores it from its own first line on (`_serve`).
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # the first process would start it, and unblock SIGINT before its own start
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _serve(
+    connection: Any, prepare: Callable[[], object] | None, work: Callable[[_Item], _Result], item: _Item
+) -> None:
+    """Processes an item. The process ends with its parent: a spawned one would outlive a killed parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, which has it too, stops its processes
+    Thread(target=_end_with_parent, daemon=True).start()
+    answer: tuple[_Result | None, Exception | None, str]
+    try:
+        if prepare is not None:
+            prepare()
+        answer = work(item), None, ""
+    except Exception as error:
+        answer = None, error, traceback.format_exc()
+    with suppress(BrokenPipeError):  # the parent has ended
+        connection.send(answer)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
