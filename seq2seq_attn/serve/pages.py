@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from functools import cache
 from typing import Any
 
 from seq2seq_attn.options import SearchRequest
@@ -11,6 +12,7 @@ from seq2seq_attn.strict import Strict
 from seq2seq_attn.strict.keys import keys
 
 
+@cache  # the meanings of fields are read from the source files
 def schema(record: type[Strict]) -> dict[str, Any]:
     """The body of an endpoint in OpenAPI; records within records are written out where they stand."""
     schema = record.model_json_schema(ref_template="{model}")

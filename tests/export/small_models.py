@@ -35,12 +35,6 @@ TRANSFORMER = {
     "encoder": {"layers": 1, "heads": 2},
     "decoder": {"layers": 1, "heads": 4, "position": "learned"},
 }
-DEMO = {  # the sizes of the demo
-    "embedding_size": 64,
-    "encoder": {"hidden_size": 96},
-    "context": {"scorer": {"name": "additive", "hidden_size": 96}},
-    "decoder": {"hidden_size": 128},
-}
 GRAPHS = {
     "recurrent": ("onnx", RECURRENT | {"context": {"scorer": "additive"}}),
     "transformer": ("onnx", TRANSFORMER),
@@ -59,7 +53,6 @@ GRAPHS = {
     "page_layers": ("html", TRANSFORMER | {"decoder": {"layers": 2, "heads": 4}}),
     "page_sigmoid": ("html", RECURRENT | {"context": {"normalizer": "sigmoid", "window": "local_p"}}),
     "page_fixed": ("html", RECURRENT | {"context": {"kind": "fixed"}}),
-    "page_demo": ("html", DEMO),
 }
 
 

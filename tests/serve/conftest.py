@@ -66,41 +66,57 @@ def served(model):
     return ServedModel.load("backwards", model, ("en", "zh"), print)
 
 
-@pytest.fixture
-def ask(served):
-    """Sends one request to an application in this process: `ask("POST", "/translate", json={...})`."""
+@pytest.fixture(scope="session")
+def send():
+    """Sends one request to an application in this process, made once for these models and settings."""
+    loop = asyncio.new_event_loop()  # the guard of an application belongs to one loop
+    applications = {}
 
-    def send(method, path, *, settings=None, base="http://127.0.0.1", models=(served,), **request):
+    def sent(models, settings, base, method, path, **request):
+        if (models, settings) not in applications:
+            applications[models, settings] = create_app(models, settings)
+        application = applications[models, settings]
+
         async def exchange():
-            application = create_app(models, settings or Settings())
             transport = httpx.ASGITransport(application.asgi, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url=base) as client:
-                answer = await client.request(method, path, **request)
-            application.server.batches.close()
-            return answer
+                return await client.request(method, path, **request)
 
-        return asyncio.run(exchange())
+        return loop.run_until_complete(exchange())
 
-    return send
+    yield sent
+    loop.close()
+    for application in applications.values():
+        application.server.batches.close()
+
+
+@pytest.fixture
+def ask(served, send):
+    """`ask("POST", "/translate", json={...})`."""
+
+    def asked(method, path, *, settings=None, base="http://127.0.0.1", models=(served,), **request):
+        return send(tuple(models), settings or Settings(), base, method, path, **request)
+
+    return asked
 
 
 @pytest.fixture
 def post(ask):
     """The JSON of a successful POST."""
 
-    def send(path, values, **rest):
+    def posted(path, values, **rest):
         answer = ask("POST", path, json=values, **rest)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    return send
+    return posted
 
 
 @pytest.fixture
 def refused(ask):
     """The error of a refused request, whose status must be this one: JSON with one line."""
 
-    def send(status, method, path, **request):
+    def refusal(status, method, path, **request):
         answer = ask(method, path, **request)
         assert answer.status_code == status, answer.text
         (error,) = answer.json().values()
@@ -108,7 +124,7 @@ def refused(ask):
         assert len(error) < 500
         return error
 
-    return send
+    return refusal
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-/** Scorers and normalizers of the lesson, by numbers worked by hand; the package's own are compared in tests/serve. */
+/** Scorers and normalizers of the lesson, by numbers worked by hand. */
 
 import { describe, expect, test } from "vitest";
 import { context, NORMALIZERS, SCORERS, type Vector } from "../src/walk-math.ts";
