@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, BinaryIO, NamedTuple
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.files.limits import Unpacked
+
+# A few megabytes of gzip can hold gigabytes. Real text shrinks to a tenth at most, and repetitive text to a hundredth.
+RATIO = 100  # decompressed by compressed size; tested above FREE bytes only
+FREE = 64 << 20  # bytes that any file may decompress to
+SIZE = 20 << 30  # bytes that no file may exceed
+VARIABLE = "SEQ2SEQ_ATTN_MAX_UNPACKED"  # environment variable: a number of bytes that replaces these limits
 
 HEAD = 512  # bytes that tell any of the kinds; the longest is a tar archive, whose name comes after 257
 SUFFIXES = (".gz", ".xz", ".bz2", ".zst")  # of names whose rest tells the language; what a file is, its content tells
@@ -91,9 +97,7 @@ _FOREIGN = (
 )
 
 _UTF_8, _UTF_16 = codecs.BOM_UTF8, (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# The bytes that begin any of the formats: text that begins with one of them is held back until its first line is
-# complete, and other text not at all.
-_FIRST = frozenset(b"\x1f\xfd\x28BPQRSTUVWXYZ[\\]^_\xff\xfe\xef7%{\xd0\x89GRAOS\x80\x93\x7fM\x04L")
+_PIECE = 1 << 16  # bytes
 
 
 def as_text(stream: Stream, name: str) -> io.BufferedReader:
@@ -102,35 +106,32 @@ def as_text(stream: Stream, name: str) -> io.BufferedReader:
     Reads no more of the stream than tells what it is: of text, at most its first line. UserError: it is known not to be
     text, or compressed twice, damaged, or of a format whose library is not installed.
     """
-    return _as_text(stream, name, ())
-
-
-def _as_text(stream: Stream, name: str, packed: tuple[str, ...]) -> io.BufferedReader:
-    head = _head(stream)
+    head, whole = _head(stream)
+    packed = ""
     if (packing := _packing(head)) is not None:
-        if packed:
-            raise UserError(f"{name}: compressed twice, with {packed[0]} and {packing.name}; decompress it once")
-        return _as_text(_unpacked(_Continued(head, stream), name, packing), name, (packing.name,))
-    within = f", compressed with {packed[0]}" if packed else ""
+        head, whole = _head(_unpacked(whole, name, packing))
+        if (twice := _packing(head)) is not None:
+            raise UserError(f"{name}: compressed twice, with {packing.name} and {twice.name}; decompress it once")
+        packed = f", compressed with {packing.name}"
     for kind in _FOREIGN:
         if kind.start.match(head):
-            raise UserError(f"{name}: {kind.name}{within}, not text; {kind.way_out.format(name=name)}")
+            raise UserError(f"{name}: {kind.name}{packed}, not text; {kind.way_out.format(name=name)}")
     if head.startswith(_UTF_16):
-        return io.BufferedReader(_FromUtf16(_Continued(head, stream)), 1 << 16)
+        return _Pieces(_from_utf16(iter(lambda: whole.read1(_PIECE), b"")), stream).buffered()
     if (order := _unmarked_utf16(head)) is not None:
         raise UserError(
             f"{name}: UTF-16 without the byte order mark that says so; convert it with: iconv -f {order} -t UTF-8"
         )
-    return io.BufferedReader(_Continued(head.removeprefix(_UTF_8), stream), 1 << 16)
+    if head.startswith(_UTF_8):
+        whole.read(len(_UTF_8))
+    return whole
 
 
 def unpacked(stream: Stream, name: str) -> io.BufferedReader:
     """The bytes of a stream, decompressed if it is compressed. UserError: it is damaged, or its library is missing."""
-    head = _head(stream)
+    head, whole = _head(stream)
     packing = _packing(head)
-    if packing is None:
-        return io.BufferedReader(_Continued(head, stream), 1 << 17)
-    return _unpacked(_Continued(head, stream), name, packing)
+    return whole if packing is None else _unpacked(whole, name, packing)
 
 
 def without_packing(name: str) -> str:
@@ -138,17 +139,22 @@ def without_packing(name: str) -> str:
     return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
 
 
-def _head(stream: Stream) -> bytes:
-    """The first `HEAD` bytes, or as many as tell that it is text."""
+def _head(stream: Stream) -> tuple[bytes, io.BufferedReader]:
+    """The first `HEAD` bytes, or as many as tell that it is text, and the stream from its beginning."""
     head = b""
-    while len(head) < HEAD and (not head or b"\0" in head or (head[0] in _FIRST and b"\n" not in head)):
-        if len(head) > 3 and head.startswith(_UTF_16) and not _FOREIGN[0].start.match(head):  # its NULs tell nothing
+    while len(head) < HEAD and (b"\0" in head or b"\n" not in head):
+        if len(head) > 3 and head.startswith(_UTF_16):  # whose NULs tell nothing
             break
         piece = stream.read1(HEAD - len(head))  # type: ignore[union-attr]  # a BinaryIO that is read here has it
         if not piece:
             break
         head += piece
-    return head
+
+    def pieces() -> Iterator[bytes]:
+        yield from filter(None, [head])
+        yield from iter(lambda: stream.read1(_PIECE), b"")  # type: ignore[union-attr]
+
+    return head, _Pieces(pieces(), stream).buffered()
 
 
 def _packing(head: bytes) -> _Packing | None:
@@ -163,62 +169,79 @@ def _unmarked_utf16(head: bytes) -> str | None:
     return "UTF-16LE" if odd else "UTF-16BE" if even else None
 
 
-def _unpacked(file: _Continued, name: str, packing: _Packing) -> io.BufferedReader:
+class _Pieces(io.RawIOBase):
+    """A stream of pieces of bytes, over another one, whose descriptor it has: `select` tells whether more can be read."""
+
+    def __init__(self, pieces: Iterator[bytes], origin: Stream) -> None:
+        super().__init__()
+        self._pieces, self._origin, self._piece = pieces, origin, b""
+        self.count = 0  # bytes that were read
+
+    def buffered(self) -> io.BufferedReader:
+        return io.BufferedReader(self, _PIECE)
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._origin.fileno()
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._piece or next(self._pieces, b"")
+        content, self._piece = piece[: len(buffer)], piece[len(buffer) :]
+        buffer[: len(content)] = content
+        self.count += len(content)
+        return len(content)
+
+
+def _from_utf16(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """UTF-16 with its byte order mark, as UTF-8. Damage becomes half a surrogate pair, which is not."""
     try:
-        return io.BufferedReader(Unpacked(io.BufferedReader(file), name, packing.name, packing.unpack), 1 << 17)
+        text = codecs.iterdecode(pieces, "utf-16", "surrogatepass")
+        yield from codecs.iterencode(text, "utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # an odd number of bytes
+        yield "\ud800".encode("utf-8", "surrogatepass")
+
+
+def _unpacked(stream: io.BufferedReader, name: str, packing: _Packing) -> io.BufferedReader:
+    packed = _Pieces(iter(lambda: stream.read1(_PIECE), b""), stream)
+    try:
+        content = packing.unpack(packed.buffered())
     except ModuleNotFoundError as error:
         remedy = "pip install 'seq2seq_attn[zstd]'" if packing.name == "zstd" else "install another build of Python"
         raise UserError(
             f"{name}: compressed with {packing.name}, which needs the module {error.name}; decompress it "
             f"({packing.command}), or {remedy}"
         ) from None
+    return _Pieces(_within_limits(content, packed, name, packing), stream).buffered()
 
 
-class _Raw(io.RawIOBase):
-    """A stream over another one, whose descriptor it has: `select` tells whether more can be read."""
-
-    def __init__(self, stream: Stream | io.RawIOBase) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-
-class _Continued(_Raw):
-    """A stream of which the head has been read already."""
-
-    def __init__(self, head: bytes, stream: Stream) -> None:
-        super().__init__(stream)
-        self._head = head
-
-    def readinto(self, buffer: Any) -> int:
-        content = self._head[: len(buffer)] or self._stream.read1(len(buffer))  # type: ignore[union-attr]
-        self._head = self._head[len(buffer) :]
-        buffer[: len(content)] = content
-        return len(content)
+def _within_limits(content: Any, packed: _Pieces, name: str, packing: _Packing) -> Iterator[bytes]:
+    """The content of a file. UserError if it is damaged, or expands beyond the limits."""
+    given, count, piece = _given_limit(), 0, b"any"
+    while piece:
+        try:
+            piece = content.read1(_PIECE)
+        except (UserError, MemoryError):
+            raise
+        except Exception as error:  # each library has its own
+            if isinstance(error, OSError) and error.errno is not None:  # of the file, not of what is in it
+                raise
+            raise UserError(
+                f"{name}: incomplete or corrupt {packing.name} file ({error}); download or copy it again"
+            ) from None
+        count += len(piece)
+        limit = given or min(SIZE, max(FREE, RATIO * packed.count))
+        if count > limit:
+            raise UserError(
+                f"{name}: decompresses to more than {limit:,} bytes, unlike text of this compressed size; "
+                f"if the file is to be read all the same, set {VARIABLE} to the bytes to allow"
+            )
+        yield piece
 
 
-class _FromUtf16(_Raw):
-    """A stream of UTF-16 with its byte order mark, as UTF-8. Damage becomes half a surrogate pair, which is not."""
-
-    def __init__(self, stream: _Continued) -> None:
-        super().__init__(stream)
-        self._decoder = codecs.getincrementaldecoder("utf-16")("surrogatepass")
-        self._ready, self._has_ended = b"", False
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready and not self._has_ended:
-            piece = self._stream.read(len(buffer)) or b""
-            self._has_ended = not piece
-            try:
-                text = self._decoder.decode(piece, final=self._has_ended)
-            except UnicodeDecodeError:  # an odd number of bytes
-                text = "\ud800"
-            self._ready = text.encode("utf-8", "surrogatepass")
-        content, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
-        buffer[: len(content)] = content
-        return len(content)
+def _given_limit() -> int | None:
+    text = os.environ.get(VARIABLE, "")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise UserError(f"{VARIABLE}={text[:40]!r} in the environment: a number of bytes is wanted, or nothing")
+    return int(text) if text else None

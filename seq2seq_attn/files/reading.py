@@ -140,42 +140,36 @@ def line_batches(stream: Stream, name: str, most: int) -> Iterator[list[str]]:
     A list ends as soon as reading on would have to wait, so that a line written into a pipe is not held back until
     others follow. Errors as in `decoded_lines`, after the lines before, and for a line of more than `MAX_LINE` bytes.
     """
+    lines: list[str] = []
     number = 0
-    for batch in _raw_batches(as_text(stream, name), name, most):
-        lines: list[str] = []
-        mistake: UserError | None = None
-        for line in batch:
-            number += 1
-            try:
+    try:
+        for line in _lines_at_hand(as_text(stream, name), name):
+            if line is not None:
+                number += 1
                 lines.append(_decoded(line, number, name))
-            except UserError as error:
-                mistake = error
-                break
+            if len(lines) == most or (lines and line is None):
+                yield lines
+                lines = []
+    except UserError:
         if lines:
             yield lines
-        if mistake is not None:
-            raise mistake
+        raise
+    if lines:
+        yield lines
 
 
-def _raw_batches(stream: io.BufferedReader, name: str, most: int) -> Iterator[list[bytes]]:
-    lines: list[bytes] = []
+def _lines_at_hand(stream: io.BufferedReader, name: str) -> Iterator[bytes | None]:
+    """The lines of a stream, with None where reading on would have to wait."""
     rest = b""
     while piece := _read_available(stream, name):
         *whole, rest = (rest + piece).split(b"\n")
-        lines += whole
+        yield from whole
         if len(rest) > MAX_LINE:
-            if lines:
-                yield lines
             raise UserError(f"{name}: a line of more than {MAX_LINE:,} bytes; give one sentence per line")
-        while len(lines) >= most:
-            yield lines[:most]
-            del lines[:most]
-        if lines and not _is_waiting(stream):
-            yield lines
-            lines = []
-    lines += [rest] if rest else []
-    if lines:
-        yield lines
+        if not _is_waiting(stream):
+            yield None
+    if rest:
+        yield rest
 
 
 def _read_available(stream: io.BufferedReader, name: str) -> bytes:

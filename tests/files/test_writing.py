@@ -9,7 +9,7 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import read_gold
-from seq2seq_attn.files import limits, reading
+from seq2seq_attn.files import contents, reading
 from seq2seq_attn.files.reading import digest, line_batches, read_bytes, read_lines
 from seq2seq_attn.results.evidence import Evidence
 
@@ -17,7 +17,7 @@ from seq2seq_attn.results.evidence import Evidence
 @pytest.fixture
 def bomb(tmp_path, monkeypatch):
     """A thousand times smaller than its content, which is above a limit that is lowered for speed."""
-    monkeypatch.setattr(limits, "FREE", 1 << 20)
+    monkeypatch.setattr(contents, "FREE", 1 << 20)
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"\n" * (8 << 20)))
     return tmp_path / "bomb.gz"
 
@@ -32,12 +32,12 @@ def test_a_repetitive_file_is_read_and_the_limit_can_be_set(bomb, monkeypatch):
     repetitive = b"the same line again\n" * 1000
     bomb.with_name("small.gz").write_bytes(gzip.compress(repetitive))
     assert read_bytes(bomb.with_name("small.gz")) == repetitive
-    monkeypatch.setenv(limits.VARIABLE, str(8 << 20))
+    monkeypatch.setenv(contents.VARIABLE, str(8 << 20))
     assert len(read_bytes(bomb)) == 8 << 20
-    monkeypatch.setenv(limits.VARIABLE, "1000")
+    monkeypatch.setenv(contents.VARIABLE, "1000")
     with pytest.raises(UserError, match="more than 1,000 bytes"):
         read_bytes(bomb)
-    monkeypatch.setenv(limits.VARIABLE, "all")
+    monkeypatch.setenv(contents.VARIABLE, "all")
     with pytest.raises(UserError, match=r"MAX_UNPACKED='all'.*a number of bytes is wanted"):
         read_bytes(bomb)
 
