@@ -226,16 +226,11 @@ class Model:
         corpus, trained = _corpus(pairs), self._averaged_with(ensemble)
         trained.require_short(corpus.source, corpus.target)
         forced = trained.force(corpus.source, corpus.target, progress)
+        pieces = self.trained.target.pieces
         return PairScores(
             PairScore(source, target, None, None, None)
             if each is None
-            else PairScore(
-                source,
-                target,
-                each.total,
-                [*self.trained.target.pieces(target), "</s>"],
-                each.log_probabilities.tolist(),
-            )
+            else PairScore(source, target, each.total, [*pieces(target), END], each.log_probabilities.tolist())
             for source, target, each in zip(corpus.source, corpus.target, forced, strict=True)
         )
 
@@ -316,12 +311,7 @@ class Model:
         """
         from seq2seq_attn.api.heads import AttentionMaps
 
-        _refuse_unused_options(target is not None, search)
-        if target is None:
-            self._refuse_cut(source)
-            (found,) = self.stream([[source]], self.search_options(**search))
-            target = found.text
-        self.trained.require_short([source], [target])
+        target = self._translation(source, target, search)
         (weights,) = self.trained.head_weights([source], [target])
         if weights is None:
             raise UserError("a blank sentence has no attention weights; give one with text on both sides")
@@ -353,17 +343,11 @@ class Model:
         Raises:
             UserError: A side is blank, the model has no weights, or a search would cut the sentence within its words.
         """
-        _refuse_unused_options(target is not None, search | ({"ensemble": ensemble} if ensemble else {}))
         if words and ensemble:
             raise UserError("words=True: weights between words are those of one model; leave out ensemble")
-        if target is None:
-            if words:
-                self._refuse_cut(source)
-            (found,) = self.translate([source], weights=True, ensemble=ensemble, **search)
-            if not words:
-                return found.attention
-            target = found.text
-        self.trained.require_short([source], [target])
+        if target is None and not words:
+            return self.translate([source], weights=True, ensemble=ensemble, **search)[0].attention
+        target = self._translation(source, target, search | ({"ensemble": ensemble} if ensemble else {}))
         (forced,) = self.trained.force([source], [target])
         if forced is None or not words:
             return AttentionMatrix.of(forced_attention(self.trained, source, target, forced))
@@ -443,13 +427,23 @@ class Model:
         options = self._options_of_one(search)
         return Neighbors(find_neighbors(self.trained, self._state_index, source, target, step, most, options))
 
-    def _refuse_cut(self, source: str) -> None:
-        """UserError if a search reads only the beginning of a sentence, which the weights would not show."""
-        tokens, limit = len(self.trained.source.pieces(source)), self.trained.longest_source
-        if tokens > limit:
-            raise UserError(
-                f"the sentence has {tokens} tokens, and a search reads the first {limit}; shorten it, or give a target"
-            )
+    def _translation(self, source: str, target: str | None, search: Mapping[str, Any]) -> str:
+        """The translation whose weights are wanted: the target, or the one that a search finds for all of the source.
+
+        UserError: one of them is too long.
+        """
+        _refuse_unused_options(target is not None, search)
+        if target is None:
+            tokens, limit = len(self.trained.source.pieces(source)), self.trained.longest_source
+            if tokens > limit:
+                raise UserError(
+                    f"the sentence has {tokens} tokens, and a search reads the first {limit}; shorten it, or give a "
+                    f"target"
+                )
+            (found,) = self.stream([[source]], self.search_options(**search))
+            target = found.text
+        self.trained.require_short([source], [target])
+        return target
 
     def _options_of_one(self, search: Mapping[str, Any]) -> SearchOptions:
         """The options of a search for one translation that is then read step by step."""

@@ -135,15 +135,17 @@ def load_ensemble(runs: list[Path] | None) -> list[s2s.Model]:
     return [s2s.load(run) for run in runs or ()]
 
 
-def load_model(run: Path, plugin: list[Path] | None) -> s2s.Model:
-    """The model of a run folder; imports the user's plugins first.
-
-    Tunes the memory allocation of this process, which belongs to the command line; the Python interface does not.
-    """
+def prepare(plugin: list[Path] | None = None) -> None:
+    """Tunes the memory allocation of this process, which no function of Python does, and imports the user's files."""
     from seq2seq_attn.ops.host import keep_freed_memory
 
     keep_freed_memory()
     load_plugins(plugin)
+
+
+def load_model(run: Path, plugin: list[Path] | None) -> s2s.Model:
+    """The model of a run folder, in a process that is prepared for it."""
+    prepare(plugin)
     return s2s.load(run)
 
 

@@ -1,7 +1,4 @@
-"""`train`, `compare`, `report` and `demo`: from configurations to trained models, tables and plots.
-
-They tune the memory allocation of this process, which belongs to the command line; training from Python does not.
-"""
+"""`train`, `compare`, `report` and `demo`: from configurations to trained models, tables and plots."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seq2seq_attn as s2s
-from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins
+from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins, prepare
 from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.errors import UserError
 
@@ -66,14 +63,12 @@ def train(
     run = output or RUNS / config.stem
     with _resumable(f"{run} keeps what was trained up to its last checkpoint", "--resume"):
         from seq2seq_attn.api.scores import Scores
-        from seq2seq_attn.ops.host import keep_freed_memory
         from seq2seq_attn.runs.folder import IfExists, refuse_source
         from seq2seq_attn.strict import load
 
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
         refuse_source(run, config, if_exists)
-        keep_freed_memory()
-        load_plugins(plugin)
+        prepare(plugin)
         settings = load(s2s.Config, config, overrides or ())
         metrics = s2s.train(settings, run, if_exists=if_exists).metrics
         trained = metrics["training"]
@@ -117,17 +112,15 @@ def compare(
     """
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.comparison.experiment import read_experiment
-        from seq2seq_attn.ops.host import keep_freed_memory
 
-        keep_freed_memory()
-        load_plugins(plugin)
+        prepare(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
         if_exists: IfDone = "overwrite" if overwrite else "resume"
         found = s2s.compare(
             grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command(), evidence=evidence
         )
-        _show(found)
-        _say_next(_best_run(found))
+    _show(found)
+    _say_next(found.run(found.results.best.name))
     _fail_if_incomplete(found)
 
 
@@ -205,17 +198,15 @@ def demo(
         seq2seq-attn demo --quick --output quick-demo
     """
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
-        from seq2seq_attn.ops.host import keep_freed_memory
-
-        keep_freed_memory()
+        prepare()
         if_exists: IfDone = "overwrite" if overwrite else "resume"
         jobs = os.cpu_count() or 1
         found = s2s.demo(output, quick=quick, jobs=jobs, if_exists=if_exists, command=_portable_command())
-        _show(found)
-        if quick:
-            say("next: seq2seq-attn demo")
-        else:
-            _say_next(_best_run(found))
+    _show(found)
+    if quick:
+        say("next: seq2seq-attn demo")
+    else:
+        _say_next(found.run(found.results.best.name))
     _fail_if_incomplete(found)
 
 
@@ -234,10 +225,6 @@ def _show(found: s2s.Comparison) -> None:
     """Print the table, the first conclusion and the path of the report."""
     found.show()
     answer(f"open {found.report}")
-
-
-def _best_run(found: s2s.Comparison) -> Path:
-    return found.run(found.results.best.name)
 
 
 def _say_next(run: Path, *more: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2seq_attn.cli.arguments import Plugin, argument, check_runs, complete_runs, file, load_plugins
+from seq2seq_attn.cli.arguments import Plugin, argument, check_runs, complete_runs, file, prepare
 from seq2seq_attn.cli.console import say
 from seq2seq_attn.options import takes
 from seq2seq_attn.runs import shipped_runs
@@ -51,9 +51,8 @@ def serve(
         seq2seq-attn serve runs/x --host 0.0.0.0 --api-key-file keys.txt --cors https://example.org
     """
     settings = parse(Settings, options | {"api_keys": read_keys(api_key_file) if api_key_file else frozenset()})
-    load_plugins(plugin)
-    from seq2seq_attn.ops.host import keep_freed_memory
+    prepare(plugin)
+
     from seq2seq_attn.serve import server
 
-    keep_freed_memory()
     server.serve(server.load_models(runs or list(shipped_runs().values()), languages or (), say), settings, say)

@@ -170,7 +170,7 @@ def _unmarked_utf16(head: bytes) -> str | None:
 
 
 class _Pieces(io.RawIOBase):
-    """A stream of pieces of bytes, over another one, whose descriptor it has: `select` tells whether more can be read."""
+    """A stream of pieces of bytes. It has the descriptor of its origin: `select` tells whether more can be read."""
 
     def __init__(self, pieces: Iterator[bytes], origin: Stream) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ import io
 import textwrap
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
 from seq2seq_attn.errors import UserError, shown
@@ -38,10 +39,9 @@ def key_lines(record: type[Strict], place: str = "") -> list[str]:
     lines: list[str] = []
     paths: set[str] = set()
     for path, part in dict.fromkeys(records(record)):  # a record may be reached in several ways
-        paths.update(key.path for key in keys(path, part))
-        chosen = [
-            key for key in keys(path, part) if key.below is None and f"{key.path}.".startswith(place and f"{place}.")
-        ]
+        found = keys(path, part)
+        paths.update(key.path for key in found)
+        chosen = [key for key in found if key.below is None and f"{key.path}.".startswith(place and f"{place}.")]
         if chosen and kind_of(part):
             lines.append(f"# {path}, kind {kind_of(part)}")
         for key in chosen:
@@ -108,22 +108,26 @@ def _parts(annotation: Any) -> list[type[Strict]]:
 
 def _meanings(record: type[Strict]) -> dict[str, str]:
     """What the comments beside the fields of a record and of its bases say."""
-    found: dict[str, str] = {}
-    for base in reversed(record.__mro__):
-        if not (issubclass(base, Strict) and base not in (Strict, Tagged)):
-            continue
-        source = textwrap.dedent(inspect.getsource(base))
-        comments = {
-            token.start[0]: token.string.lstrip("# ")
-            for token in tokenize.generate_tokens(io.StringIO(source).readline)
-            if token.type == tokenize.COMMENT
-        }
-        (definition,) = ast.parse(source).body
-        assert isinstance(definition, ast.ClassDef)
-        for node in definition.body:
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments:
-                found[node.target.id] = comments[node.end_lineno]
-    return found
+    bases = [each for each in record.__mro__ if issubclass(each, Strict) and each not in (Strict, Tagged)]
+    return {name: meaning for base in reversed(bases) for name, meaning in _comments(base).items()}
+
+
+@cache
+def _comments(record: type[Strict]) -> dict[str, str]:
+    """The comments beside the fields that a class itself declares."""
+    source = textwrap.dedent(inspect.getsource(record))
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        node.target.id: comments[node.end_lineno]
+        for node in definition.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
+    }
 
 
 _NAMES = {"int": "whole number", "float": "number", "str": "text", "bool": "`true` or `false`", "Path": "path"}

@@ -18,7 +18,7 @@ from seq2seq_attn.results.evidence import Evidence
 def bomb(tmp_path, monkeypatch):
     """A thousand times smaller than its content, which is above a limit that is lowered for speed."""
     monkeypatch.setattr(contents, "FREE", 1 << 20)
-    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"\n" * (8 << 20)))
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress((b"a" * 1023 + b"\n") * (8 << 10)))
     return tmp_path / "bomb.gz"
 
 
