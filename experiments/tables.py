@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from seq2seq_attn.results.results import ArmResult, PairedComparison, Results, Spread
+from seq2seq_attn.results.differences import PairedComparison
+from seq2seq_attn.results.results import ArmResult, Results, Spread
 
 STILL_IMPROVING = "↑ still improving when it stopped, in at least one training run"
 

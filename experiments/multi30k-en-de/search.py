@@ -23,7 +23,7 @@ from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_test
-from seq2seq_attn.results.results import LEVEL
+from seq2seq_attn.results.differences import LEVEL
 from seq2seq_attn.runs.corpora import read_pairs
 
 ARM = "additive-attention"  # the folder of its runs

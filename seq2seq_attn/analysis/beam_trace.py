@@ -17,7 +17,7 @@ from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
 from seq2seq_attn.models.intervened import IntervenedModel
 from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
-from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace
+from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.corpora import TestSet, nearest_lines
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import quantized_for, search

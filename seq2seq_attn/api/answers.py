@@ -261,7 +261,7 @@ class AttentionMatrix:
     def plot(self) -> Figure:
         """A heat map as a `matplotlib.figure.Figure`, to show, modify, or save with `savefig`."""
         from seq2seq_attn.report.heat_maps import attention_figure
-        from seq2seq_attn.results.observations import AttentionMap
+        from seq2seq_attn.results.attention import AttentionMap
 
         rows = tuple(tuple(map(float, row)) for row in self.weights)
         return attention_figure([AttentionMap(self.name, self.source, self.target, rows, None)])

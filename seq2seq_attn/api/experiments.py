@@ -316,9 +316,9 @@ class Comparison:
     def plot_curves(self) -> Figure:
         """Validation score and loss against epochs."""
         from seq2seq_attn.report.figures import learning_curve_figure
-        from seq2seq_attn.results.observations import CURVES, load_curves
+        from seq2seq_attn.results.curves import CURVES
 
-        curves = load_curves(self.folder / CURVES)
+        curves = CURVES.load(self.folder)
         runs = {arm.name: curves.get(arm.name, ()) for arm in self.results.arms}
         return learning_curve_figure(runs, self.results.main)
 

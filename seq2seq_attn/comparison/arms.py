@@ -16,8 +16,9 @@ from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
 from seq2seq_attn.evaluation.metrics import METRICS, Metric, chosen_metrics, score_translations
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
+from seq2seq_attn.results.breakdowns import ENOUGH
+from seq2seq_attn.results.differences import Difference, JointTest, PairedComparison, Significance
 from seq2seq_attn.results.evidence import RunEvidence
-from seq2seq_attn.results.results import ENOUGH, Difference, JointTest, PairedComparison, Significance
 from seq2seq_attn.runs.corpora import TestSet
 
 

@@ -38,7 +38,7 @@ from seq2seq_attn.evaluation.words import (
     repeated,
     repeats,
 )
-from seq2seq_attn.results.results import (
+from seq2seq_attn.results.breakdowns import (
     ENOUGH,
     Breakdown,
     Breakdowns,

@@ -21,8 +21,9 @@ from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_value
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, joint_interval, t_interval
 from seq2seq_attn.files.json_files import explained_record
+from seq2seq_attn.results.breakdowns import ENOUGH
 from seq2seq_attn.results.evidence import Evidence
-from seq2seq_attn.results.results import ENOUGH, ArmResult, MetricRecord, Results, Spread
+from seq2seq_attn.results.results import ArmResult, MetricRecord, Results, Spread
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import TestSet, read_pairs
 

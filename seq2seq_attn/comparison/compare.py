@@ -25,15 +25,10 @@ from seq2seq_attn.evaluation.alignment import format_links, symmetrize
 from seq2seq_attn.files.checksums import SUMS
 from seq2seq_attn.files.json_files import STRICT, load_record, save_record
 from seq2seq_attn.files.lock import locked
+from seq2seq_attn.results.curves import CURVES
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
-from seq2seq_attn.results.observations import (
-    CURVES,
-    REPRODUCTION,
-    Reproduction,
-    save_curves,
-    save_reproduction,
-)
 from seq2seq_attn.results.records import RUNS
+from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test
@@ -106,14 +101,14 @@ def compare(
             results = collect(grid, gathered, test, say)
             results.save(folder / RESULTS)
             gathered.save(folder / EVIDENCE)
-            save_curves({arm: [run.curve for run in each] for arm, each in tested.items()}, folder / CURVES)
+            CURVES.save({arm: tuple(run.curve for run in each) for arm, each in tested.items()}, folder)
             # The first run of an arm is observed; where it is in the evidence, so are its observations.
             observed = {arm for arm, group in grid.arms() if (arm, group[0].seed) in known}
             here = finished._replace(runs=[run for run in finished.runs if run.arm not in observed])
             translations = {arm: each[0].translations for arm, each in tested.items()}
             expected = grid.runs[0].config.expected(test.references, test.pairs.source)
             observe(here, runs, test, folder, translations, expected, evidence and evidence.parent)
-            save_reproduction(_reproduction(grid, command), folder / REPRODUCTION)
+            REPRODUCTION.save(_reproduction(grid, command), folder)
             return results
 
 

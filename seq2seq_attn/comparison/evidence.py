@@ -24,9 +24,10 @@ from seq2seq_attn.evaluation.alignment import alignment_error_rate, format_links
 from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.reading import digest, read_lines
+from seq2seq_attn.results.curves import Curve
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
-from seq2seq_attn.results.observations import Curve, differing_keys
 from seq2seq_attn.results.records import run_folder
+from seq2seq_attn.results.reproduction import differing_keys
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs import folder as run_files

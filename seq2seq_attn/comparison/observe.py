@@ -20,30 +20,25 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.evaluation.corpus_scores import Expected, score_sentences
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.reading import read_lines
-from seq2seq_attn.results.observations import (
+from seq2seq_attn.results.attention import (
     ATTENTION,
     CORPUS,
+    ArmAttention,
+    AttentionMap,
+    CorpusAttention,
+    CorpusPair,
+    LinkPairs,
+    Segmentation,
+    pack_weights,
+)
+from seq2seq_attn.results.examples import (
     EXAMPLES,
     SENTENCES,
     SHOWN,
-    ArmAttention,
-    AttentionMap,
     ContrastiveSentence,
     ContrastiveSentences,
-    CorpusAttention,
-    CorpusPair,
     Example,
-    LinkPairs,
     ScoredTranslation,
-    Segmentation,
-    load_attention,
-    load_corpus_attention,
-    load_examples,
-    pack_weights,
-    save_attention,
-    save_corpus_attention,
-    save_examples,
-    save_sentences,
 )
 from seq2seq_attn.runs.corpora import TestSet
 from seq2seq_attn.runs.model import TrainedModel
@@ -60,15 +55,13 @@ class Observations:
 
         UserError: a file is malformed.
         """
-        maps, examples, corpus = (
-            folder / name if folder and (folder / name).exists() else None for name in (ATTENTION, EXAMPLES, CORPUS)
-        )
-        self.maps = [each for each in (load_attention(maps) if maps else ()) if each.arm in arms]
+        maps = ATTENTION.find(folder) if folder else None
+        examples = EXAMPLES.find(folder) if folder else None
+        attention = CORPUS.find(folder) if folder else None
+        self.maps = [each for each in maps or () if each.arm in arms]
         self.traces = {
-            example.line - 1: [trace for trace in example.readings if trace.arm in arms]
-            for example in (load_examples(examples) if examples else ())
+            example.line - 1: [trace for trace in example.readings if trace.arm in arms] for example in examples or ()
         }
-        attention = load_corpus_attention(corpus) if corpus else None
         self.lines = [pair.line - 1 for pair in attention.pairs] if attention else []  # whose attention is held
         self.metric = attention.metric if attention else ""  # of the scores of these sentences
         self.segmentations = list(attention.segmentations) if attention else []
@@ -76,9 +69,9 @@ class Observations:
 
     def save(self, folder: Path, pairs: ParallelCorpus, gold: Sequence[LinkPairs | None], arms: Sequence[str]) -> None:
         """Writes the files, with the arms in this order; apart from the maps, only those with content are left."""
-        save_attention(sorted(self.maps, key=lambda each: arms.index(each.arm)), folder / ATTENTION)
-        for name in (CORPUS, EXAMPLES, SENTENCES):  # of arms that this comparison may no longer have
-            (folder / name).unlink(missing_ok=True)
+        ATTENTION.save(tuple(sorted(self.maps, key=lambda each: arms.index(each.arm))), folder)
+        for file in (CORPUS, EXAMPLES, SENTENCES):  # of arms that this comparison may no longer have
+            (folder / file.name).unlink(missing_ok=True)
         if self.arms:
             corpus = CorpusAttention(
                 len(pairs),
@@ -87,14 +80,14 @@ class Observations:
                 tuple(self.segmentations),
                 {arm: self.arms[arm] for arm in arms if arm in self.arms},
             )
-            save_corpus_attention(corpus, folder / CORPUS)
+            CORPUS.save(corpus, folder)
         examples = [
             Example(line + 1, pairs.source[line], pairs.target[line], gold[line], traces)
             for line, each in sorted(self.traces.items())
             if (traces := tuple(sorted(each, key=lambda trace: arms.index(trace.arm))))
         ]
         if examples:
-            save_examples(examples, folder / EXAMPLES)
+            EXAMPLES.save(tuple(examples), folder)
 
 
 def observe(
@@ -146,8 +139,7 @@ def observe(
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])
     known.save(output, pairs, gold, list(translations))
     if grid.experiment.baseline in translations:
-        shown_sentences = extremes(test_set.pairs, translations, grid.experiment.baseline, expected)
-        save_sentences(shown_sentences, output / SENTENCES)
+        SENTENCES.save(extremes(test_set.pairs, translations, grid.experiment.baseline, expected), output)
 
 
 def kept_lines(pairs: ParallelCorpus, arms: int, source: Codec, target: Codec, always: Sequence[int] = ()) -> list[int]:

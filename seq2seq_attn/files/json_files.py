@@ -54,9 +54,14 @@ def _load(kind: TypeAdapter[T], path: Path, remedy: str) -> tuple[Any, T]:
         raise UserError(f"{path}: {error}; {remedy}") from None
 
 
-def save_record(kind: TypeAdapter[T], record: T, path: Path, indent: int | None = None) -> None:
-    """Writes atomically, compressed if the name ends in .gz; `load_record` reads the file."""
-    content = kind.dump_json(record, indent=indent) + b"\n"
+def save_record(
+    kind: TypeAdapter[T], record: T, path: Path, indent: int | None = None, exclude_defaults: bool = False
+) -> None:
+    """Writes atomically, compressed if the name ends in .gz; `load_record` reads the file.
+
+    With `exclude_defaults`, fields that have their default are left out.
+    """
+    content = kind.dump_json(record, indent=indent, exclude_defaults=exclude_defaults) + b"\n"
     write_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 

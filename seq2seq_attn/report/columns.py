@@ -11,17 +11,9 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from seq2seq_attn.results.results import (
-    ArmResult,
-    Breakdown,
-    Difference,
-    GroupResult,
-    MetricRecord,
-    PairedComparison,
-    Results,
-    Spread,
-    Test,
-)
+from seq2seq_attn.results.breakdowns import Breakdown, GroupResult
+from seq2seq_attn.results.differences import Difference, PairedComparison, Test
+from seq2seq_attn.results.results import ArmResult, MetricRecord, Results, Spread
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"

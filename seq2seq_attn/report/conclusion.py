@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from seq2seq_attn.results.results import (
-    ENOUGH,
-    ArmResult,
-    Breakdown,
-    GroupResult,
-    GroupScore,
-    MetricRecord,
-    PairedComparison,
-    Rate,
-    Rates,
-    Results,
-)
+from seq2seq_attn.results.breakdowns import ENOUGH, Breakdown, GroupResult, GroupScore, Rate, Rates
+from seq2seq_attn.results.differences import PairedComparison
+from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
 
 def nothing_learned(results: Results) -> str:

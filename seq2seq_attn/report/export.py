@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from seq2seq_attn.report.columns import Column, TableCell, columns
 from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, provenance
+from seq2seq_attn.results.breakdowns import Breakdown, LinkAgreement, Rates
 from seq2seq_attn.results.records import slug
-from seq2seq_attn.results.results import Breakdown, LinkAgreement, Rates, Results
+from seq2seq_attn.results.results import Results
 
 HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX if names are not in the Latin alphabet."""
 

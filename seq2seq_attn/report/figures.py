@@ -19,8 +19,9 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
 from seq2seq_attn.report.font_choice import font_families
-from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import ENOUGH, GroupResult, MetricRecord, Results
+from seq2seq_attn.results.breakdowns import ENOUGH, GroupResult
+from seq2seq_attn.results.curves import Curve
+from seq2seq_attn.results.results import MetricRecord, Results
 
 Points = Sequence[tuple[float, float]]  # (epoch, value)
 

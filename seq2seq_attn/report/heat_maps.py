@@ -20,7 +20,7 @@ from matplotlib.textpath import TextPath
 from numpy.typing import NDArray
 
 from seq2seq_attn.report.figures import Picture, drawing
-from seq2seq_attn.results.observations import AttentionMap
+from seq2seq_attn.results.attention import AttentionMap
 
 WORD, TOKEN, NAME, NUMBER = 9, 6, 11, 10  # points: of words, of tokens in small maps, of names and titles, of the rest
 EDGE = 0.1  # inches, between things

@@ -17,17 +17,8 @@ import numpy as np
 
 from seq2seq_attn.corpora.embedded import glosses
 from seq2seq_attn.evaluation.attention_weights import merge_pieces
-from seq2seq_attn.results.observations import (
-    AttentionMap,
-    BeamHypothesis,
-    CorpusAttention,
-    CorpusPair,
-    DecodingStep,
-    DecodingTrace,
-    Example,
-    LinkPairs,
-    Segmentation,
-)
+from seq2seq_attn.results.attention import AttentionMap, CorpusAttention, CorpusPair, LinkPairs, Segmentation
+from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace, Example
 
 REFERENCE = "the reference"
 Row = Sequence[float]

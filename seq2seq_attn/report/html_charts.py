@@ -16,8 +16,9 @@ from seq2seq_attn.report.figures import (
     score_points,
 )
 from seq2seq_attn.report.table import interval, shown_in_groups, size
-from seq2seq_attn.results.observations import Curve
-from seq2seq_attn.results.results import Breakdown, Results
+from seq2seq_attn.results.breakdowns import Breakdown
+from seq2seq_attn.results.curves import Curve
+from seq2seq_attn.results.results import Results
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 664, 14, 286  # of the axes, in the units of the drawing
 MARGIN = 20  # between the axes and the outer values

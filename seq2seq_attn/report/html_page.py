@@ -29,17 +29,12 @@ from seq2seq_attn.report.html_attention import (
 )
 from seq2seq_attn.report.html_charts import breakdown_chart, learning_curve_charts, length_chart, score_chart
 from seq2seq_attn.report.table import breakdown_tables, explained, notes, seeds
-from seq2seq_attn.results.observations import (
-    SHOWN,
-    AttentionMap,
-    ContrastiveSentences,
-    CorpusAttention,
-    CorpusPair,
-    Curve,
-    Example,
-    Reproduction,
-)
-from seq2seq_attn.results.results import ENOUGH, Results
+from seq2seq_attn.results.attention import AttentionMap, CorpusAttention, CorpusPair
+from seq2seq_attn.results.breakdowns import ENOUGH
+from seq2seq_attn.results.curves import Curve
+from seq2seq_attn.results.examples import SHOWN, ContrastiveSentences, Example
+from seq2seq_attn.results.reproduction import Reproduction
+from seq2seq_attn.results.results import Results
 
 
 class Contents(NamedTuple):

@@ -17,16 +17,8 @@ from rich.text import Text
 
 from seq2seq_attn.report.columns import NOTHING, TESTS, Column, TableCell, columns, contrast_columns, signature_header
 from seq2seq_attn.report.conclusion import missing_runs, nothing_learned
-from seq2seq_attn.results.results import (
-    ArmResult,
-    Breakdown,
-    GroupResult,
-    LinkAgreement,
-    MetricRecord,
-    Rate,
-    Rates,
-    Results,
-)
+from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, LinkAgreement, Rate, Rates
+from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
 AGREEMENT = "agreement of links"
 CONTRASTS = "planned contrasts"

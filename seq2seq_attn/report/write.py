@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from matplotlib.figure import Figure
 
@@ -15,28 +14,14 @@ from seq2seq_attn.report.figures import by_length_figure, learning_curve_figure,
 from seq2seq_attn.report.heat_maps import attention_figure
 from seq2seq_attn.report.html_page import Contents, html_page
 from seq2seq_attn.report.table import markdown
-from seq2seq_attn.results.observations import (
-    ATTENTION,
-    CORPUS,
-    CURVES,
-    EXAMPLES,
-    REPRODUCTION,
-    SENTENCES,
-    AttentionMap,
-    Curve,
-    load_attention,
-    load_corpus_attention,
-    load_curves,
-    load_examples,
-    load_reproduction,
-    load_sentences,
-)
+from seq2seq_attn.results.attention import ATTENTION, CORPUS, AttentionMap
+from seq2seq_attn.results.curves import CURVES, Curve
+from seq2seq_attn.results.examples import EXAMPLES, SENTENCES
 from seq2seq_attn.results.records import slug
+from seq2seq_attn.results.reproduction import REPRODUCTION
 from seq2seq_attn.results.results import RESULTS, Results
 
 MOST_FIGURES = 6  # the most arms per sentence that get attention figures; with more, only the page shows them
-
-T = TypeVar("T")
 
 
 def write_report(folder: Path) -> list[Path]:
@@ -75,38 +60,31 @@ def read_contents(folder: Path) -> Contents:
     """
     contents = Contents(
         results=Results.load(folder / RESULTS),
-        curves=load_curves(folder / CURVES),
-        maps=load_attention(folder / ATTENTION),
-        corpus=_if_exists(load_corpus_attention, folder / CORPUS),
-        examples=_if_exists(load_examples, folder / EXAMPLES),
-        sentences=_if_exists(load_sentences, folder / SENTENCES),
-        reproduction=_if_exists(load_reproduction, folder / REPRODUCTION),
+        curves=CURVES.load(folder),
+        maps=ATTENTION.load(folder),
+        corpus=CORPUS.find(folder),
+        examples=EXAMPLES.find(folder),
+        sentences=SENTENCES.find(folder),
+        reproduction=REPRODUCTION.find(folder),
     )
-    named = {
-        CURVES: contents.curves,
-        ATTENTION: [shown.arm for shown in contents.maps],
-        CORPUS: contents.corpus.arms if contents.corpus else (),
-        EXAMPLES: [trace.arm for example in contents.examples or () for trace in example.readings],
-        REPRODUCTION: contents.reproduction.configurations if contents.reproduction else (),
+    known = [arm.name for arm in contents.results.arms]
+    named: dict[str, Iterable[str]] = {
+        CURVES.name: contents.curves,
+        ATTENTION.name: [shown.arm for shown in contents.maps],
+        CORPUS.name: contents.corpus.arms if contents.corpus else (),
+        EXAMPLES.name: [trace.arm for example in contents.examples or () for trace in example.readings],
+        REPRODUCTION.name: contents.reproduction.configurations if contents.reproduction else (),
     }
     for name, arms in named.items():
-        _refuse_unknown(folder / name, arms, contents.results)
+        if unknown := [arm for arm in arms if arm not in known]:
+            raise UserError(f"{folder / name}: arm {unknown[0]!r} is not in {RESULTS}, which has {', '.join(known)}")
     compared = {arm for pair in contents.results.comparisons for arm in (pair.arm, pair.baseline)}
     for sentence in contents.sentences.sentences if contents.sentences else ():
         if missing := compared - sentence.translations.keys():
-            raise UserError(f"{folder / SENTENCES}: sentence {sentence.line} has no translation by {min(missing)!r}")
+            raise UserError(
+                f"{folder / SENTENCES.name}: sentence {sentence.line} has no translation by {min(missing)!r}"
+            )
     return contents
-
-
-def _if_exists(read: Callable[[Path], T], path: Path) -> T | None:
-    return read(path) if path.exists() else None
-
-
-def _refuse_unknown(path: Path, arms: Iterable[str], results: Results) -> None:
-    known = [arm.name for arm in results.arms]
-    for arm in arms:
-        if arm not in known:
-            raise UserError(f"{path}: arm {arm!r} is not in {RESULTS}, which has {', '.join(known)}")
 
 
 def _figures(

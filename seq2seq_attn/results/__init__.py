@@ -1,4 +1,4 @@
 """The records of an experiment's results; comparison and analysis write them, the report reads them.
 
-`results` defines those of results.json, `observations` those of the other files; `metrics` what a run is scored by.
+Each file of a results folder has its records in one module; `metrics` is what a run is scored by.
 """

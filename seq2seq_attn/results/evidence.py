@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BaseModel, Field, NonNegativeInt, TypeAdapt
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.files.json_files import OPEN, STRICT, Many, NonEmpty, load_record, save_record
+from seq2seq_attn.results.curves import Curve
 from seq2seq_attn.results.metrics import tested_metrics
-from seq2seq_attn.results.observations import Curve
 from seq2seq_attn.results.results import MissingRun, Tuned
 
 EVIDENCE = "evidence.json.gz"

@@ -1,9 +1,16 @@
-"""The names of the folders in which a comparison keeps its runs."""
+"""The files and folders of a comparison: its records as JSON, and the names of the folders of its runs."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import TypeAdapter
+
+from seq2seq_attn.files.json_files import load_record, save_record
+
+T = TypeVar("T")
 
 _DEVICE = re.compile("con|prn|aux|nul|(com|lpt)[0-9¹²³]")
 
@@ -22,3 +29,23 @@ def slug(name: str) -> str:
 def run_folder(arm: str, seed: int) -> Path:
     """The folder of a run, relative to `RUNS` in the folder of its comparison."""
     return Path(slug(arm)) / f"seed-{seed}"
+
+
+class RecordFile(Generic[T]):
+    """A JSON file in the folder of a comparison."""
+
+    def __init__(self, name: str, kind: TypeAdapter[T]) -> None:
+        self.name = name
+        self._kind = kind
+
+    def load(self, folder: Path) -> T:
+        """UserError with the file and the key: it is missing or malformed."""
+        return load_record(self._kind, folder / self.name)
+
+    def find(self, folder: Path) -> T | None:
+        """As `load`; None if there is no such file."""
+        return self.load(folder) if (folder / self.name).exists() else None
+
+    def save(self, record: T, folder: Path) -> None:
+        """Writes it atomically, without fields that have their default."""
+        save_record(self._kind, record, folder / self.name, exclude_defaults=True)

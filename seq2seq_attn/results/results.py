@@ -1,74 +1,29 @@
 """The results of an experiment: the records of results.json.
 
-The keys of the file are the fields below, in this order; those whose value is that of an optional field are left out.
-The file says which metrics there are, and which of their scores are better. The first metric is the main one: arms are
-compared in it. Rates are from 0 to 1, times in seconds. Values are means over seeds, intervals are over resampled test
-sentences unless a field says otherwise.
+The keys of the file are the fields below, in this order; an optional field that has its default is left out. The file
+says which metrics there are, and which of their scores are better. The first metric is the main one: arms are compared
+in it. Rates are from 0 to 1, times in seconds. Values are means over seeds, intervals are over resampled test sentences
+unless a field says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.files.json_files import STRICT, Many, NonEmpty, load_record, save_record
-
-Probability = Annotated[float, Field(ge=0, le=1)]
-Labels = Annotated[tuple[str, ...], Field(min_length=1)]
+from seq2seq_attn.results.breakdowns import Breakdown, Breakdowns
+from seq2seq_attn.results.differences import PairedComparison
 
 RESULTS = "results.json"
 
-ENOUGH = 30  # different sentences; the score of fewer is too noisy to draw conclusions from
-LEVEL = 0.05  # below which a corrected p-value counts as significant
-
-Test = Literal["joint", "randomization", "paired_bootstrap"]  # of two arms, by its key in `signatures`
-
-
-def _require_both_limits(record: object, *intervals: str) -> None:
-    """ValueError if one of these intervals has one of its limits, `NAME_low` and `NAME_high`, and not the other."""
-    for name in intervals:
-        low, high = f"{name}low", f"{name}high"
-        if (getattr(record, low) is None) != (getattr(record, high) is None):
-            raise ValueError(f"{low} and {high} are the limits of an interval: both are given, or neither")
-
-
-class _Compact:
-    """A record whose optional fields are left out of the file where they have their default, or are empty."""
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        optional = {
-            each.name
-            for each in fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
-            if each.default is not MISSING or each.default_factory is not MISSING
-        }
-        return {key: value for key, value in dump(self).items() if key not in optional or not _is_empty(value)}
-
-
-def _is_empty(value: object) -> bool:
-    return value is None or value is False or (isinstance(value, (str, tuple, list, dict)) and not value)
-
-
-# Metrics
-
 
 @dataclass(frozen=True, config=STRICT)
-class MetricRecord(_Compact):
+class MetricRecord:
     """What is known of a metric: how to show its scores, and which are better; see `evaluation.metrics.Metric`."""
 
     key: str
@@ -95,11 +50,8 @@ class MetricRecord(_Compact):
         return f"{score:{sign}.{self.digits}f}"
 
 
-# One arm
-
-
 @dataclass(frozen=True, config=STRICT)
-class Spread(_Compact):
+class Spread:
     """A score over the seeds of an arm."""
 
     mean: float
@@ -113,7 +65,9 @@ class Spread(_Compact):
 
     @model_validator(mode="after")
     def _intervals_are_whole(self) -> Spread:
-        _require_both_limits(self, "", "seeds_", "joint_")
+        for kind in ("", "seeds_", "joint_"):
+            if (getattr(self, f"{kind}low") is None) != (getattr(self, f"{kind}high") is None):
+                raise ValueError(f"{kind}low and {kind}high are the limits of an interval: both are given, or neither")
         return self
 
     @property
@@ -123,7 +77,7 @@ class Spread(_Compact):
 
 
 @dataclass(frozen=True, config=STRICT)
-class ArmResult(_Compact):
+class ArmResult:
     """One row of the comparison: a model, trained once per seed."""
 
     name: str
@@ -134,237 +88,6 @@ class ArmResult(_Compact):
     tokens_per_second: NonNegativeFloat | None = None  # target tokens, in training
     matched_hidden_size: PositiveInt | None = None  # of the decoder, widened by match_parameters; None: as configured
     unconverged: Many[int] = ()  # seeds whose validation was still improving when training stopped
-
-
-# Arms against the baseline
-
-
-@dataclass(frozen=True, config=STRICT)
-class Significance:
-    """A two-sided test of the hypothesis that there is no difference."""
-
-    p_value: Probability
-    p_holm: Probability  # p_value corrected over the comparisons of the table (Holm, 1979)
-
-
-@dataclass(frozen=True, config=STRICT)
-class JointTest:
-    """The test over training runs and sentences together that decides whether an arm is better; see `significance`."""
-
-    p_value: Probability
-    p_holm: Probability
-    low: float  # 95 % interval of the difference
-    high: float
-    degrees_of_freedom: PositiveFloat
-    paired: bool  # runs with the same seed began with the same weights and saw the same batches
-    detectable: NonNegativeFloat | None  # true difference detected with 80 % power; None with fewer than three runs
-
-    @property
-    def significant(self) -> bool:
-        return self.p_holm < LEVEL
-
-
-class _Tested(_Compact):
-    """A difference between two arms in one metric: that of the arm minus that of its baseline."""
-
-    low: float
-    high: float
-    joint: JointTest | None
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Over training runs and sentences if these are tested, else over sentences."""
-        return (self.low, self.high) if self.joint is None else (self.joint.low, self.joint.high)
-
-
-@dataclass(frozen=True, config=STRICT)
-class Difference(_Tested):
-    """The difference in one of the other metrics; as in `PairedComparison`."""
-
-    difference: float
-    low: float
-    high: float
-    joint: JointTest | None = None
-
-
-@dataclass(frozen=True, config=STRICT)
-class PairedComparison(_Tested):
-    """An arm against another, its baseline here, on the same test set, with the runs of each pooled.
-
-    `joint` supports a conclusion about the arms; all else is about these training runs alone.
-    """
-
-    arm: str
-    baseline: str
-    difference: float  # in the main metric, arm - baseline
-    low: float  # 95 % interval of the difference over resampled test sets
-    high: float
-    p_value: Probability  # of sacrebleu's paired bootstrap; too small for a two-sided test, see `paired_bootstrap`
-    p_holm: Probability  # p_value corrected as in Significance
-    randomization: Significance | None = None  # paired approximate randomization; None: different numbers of runs
-    joint: JointTest | None = None  # None: a single run of an arm, copies of one, or fewer than `ENOUGH` sources
-    others: Mapping[str, Difference] = Field(default_factory=dict)  # by the key of each other metric that can be tested
-
-    @property
-    def test(self) -> Test:
-        """The test whose p-value is reported.
-
-        That over training runs and sentences if there is one. Otherwise one of these training runs alone: approximate
-        randomization, or the bootstrap for different numbers of runs.
-        """
-        if self.joint is not None:
-            return "joint"
-        return "paired_bootstrap" if self.randomization is None else "randomization"
-
-    @property
-    def p_reported(self) -> float | None:
-        """The corrected p-value of `test`; None of a single sentence, which decides nothing."""
-        if self.joint is not None:
-            return self.joint.p_holm
-        if self.is_one_sentence:
-            return None
-        return self.p_holm if self.randomization is None else self.randomization.p_holm
-
-    @property
-    def is_one_sentence(self) -> bool:
-        """Whether all resamples of the test set are the same, although the arms differ."""
-        return self.low == self.high != 0
-
-    @property
-    def differs_in_these_runs(self) -> bool:
-        """Whether these training runs differ on other sentences, at 5 % over the whole table.
-
-        By approximate randomization, which keeps its level; without it, by the interval of the bootstrap, with which
-        its p-value has to agree.
-        """
-        if self.randomization is not None:
-            return self.randomization.p_holm < LEVEL
-        return not self.low <= 0 <= self.high and self.p_holm < LEVEL
-
-
-# Where arms differ: groups of sentences, rates, links
-
-
-@dataclass(frozen=True, config=STRICT)
-class GroupScore:
-    """The score of a group of sentences, whose counts are summed."""
-
-    value: float
-    low: float  # 95 % interval
-    high: float
-
-
-@dataclass(frozen=True, config=STRICT)
-class GroupResult(_Compact):
-    """Scores of an arm on the sentences of a group, some of which may have the same source."""
-
-    sentences: PositiveInt
-    scores: Mapping[str, GroupScore]  # by the key of the metric, the main one first
-    words: NonNegativeFloat | None = None  # mean source length; groups that differ in it differ by its effect as well
-    bounds: str = ""  # of the property, if each arm is grouped by its own values
-    sources: PositiveInt | None = None  # different ones, from which the intervals are drawn; None: as many as sentences
-    longer_than_training: bool = False  # whether all of its sources are longer than every training sentence
-
-    @property
-    def main(self) -> GroupScore:
-        """The score in the main metric."""
-        return next(iter(self.scores.values()))
-
-    @property
-    def different(self) -> int:
-        """The number of different sources, from which intervals are drawn."""
-        return self.sources or self.sentences
-
-    @property
-    def few(self) -> bool:
-        """Whether it has too few different sources to draw conclusions from."""
-        return self.different < ENOUGH
-
-
-@dataclass(frozen=True, config=STRICT)
-class Rate:
-    """A ratio of counts that are summed over the test set."""
-
-    value: NonNegativeFloat
-    low: NonNegativeFloat  # 95 % interval
-    high: NonNegativeFloat
-    of: PositiveInt  # the denominator: words, bigrams or sentences; mean over seeds
-
-
-@dataclass(frozen=True, config=STRICT)
-class Breakdown:
-    """Scores on the test set divided into groups by one property of its sentences."""
-
-    name: str
-    meaning: str  # explains the property and its groups, in a sentence
-    groups: Labels
-    arms: Annotated[Mapping[str, tuple[GroupResult | None, ...]], Field(min_length=1)]  # one per group; None: empty
-
-    @property
-    def by_own_groups(self) -> bool:
-        """Whether each arm has its own groups, so that arms cannot be compared group by group."""
-        return any(result is not None and result.bounds for results in self.arms.values() for result in results)
-
-    @model_validator(mode="after")
-    def _one_per_group(self) -> Breakdown:
-        _require_one_per_group(self.groups, self.arms)
-        return self
-
-
-@dataclass(frozen=True, config=STRICT)
-class Rates:
-    """Rates of one kind."""
-
-    name: str
-    meaning: str
-    groups: Labels
-    arms: Mapping[str, tuple[Rate | None, ...]]  # one per group; None: nothing to count
-
-    @model_validator(mode="after")
-    def _one_per_group(self) -> Rates:
-        _require_one_per_group(self.groups, self.arms)
-        return self
-
-
-@dataclass(frozen=True, config=STRICT)
-class LinkAgreement:
-    """F1 between the links of two arms; it is symmetric, so either may be called gold.
-
-    Mean over pairs of runs; of an arm with itself over pairs of different seeds, None with a single seed.
-    """
-
-    arms: Labels
-    f1: tuple[tuple[Probability | None, ...], ...]  # (arms, arms)
-
-    @model_validator(mode="after")
-    def _is_square(self) -> LinkAgreement:
-        if [len(row) for row in self.f1] != [len(self.arms)] * len(self.arms):
-            raise ValueError(f"f1 needs {len(self.arms)} rows of {len(self.arms)} numbers, one per arm")
-        return self
-
-
-@dataclass(frozen=True, config=STRICT)
-class Breakdowns:
-    """Everything that shows where arms differ."""
-
-    breakdowns: tuple[Breakdown, ...] = ()
-    rates: tuple[Rates, ...] = ()
-    agreement: LinkAgreement | None = None  # None: fewer than two runs have links
-
-    @property
-    def arms(self) -> set[str]:
-        """All arms that occur."""
-        tables = [*(each.arms for each in self.breakdowns), *(each.arms for each in self.rates)]
-        return {arm for table in tables for arm in table} | set(self.agreement.arms if self.agreement else ())
-
-
-def _require_one_per_group(groups: Labels, arms: Mapping[str, Sequence[object]]) -> None:
-    for arm, values in arms.items():
-        if len(values) != len(groups):
-            raise ValueError(f"arm {arm!r} has {len(values)} entries for {len(groups)} groups")
-
-
-# The experiment
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -386,7 +109,7 @@ class Tuned:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Results(_Compact):
+class Results:
     """An experiment: its arms, their comparisons with the baseline, and the provenance of the numbers."""
 
     experiment: str
@@ -484,11 +207,11 @@ class Results(_Compact):
 
     def save(self, path: Path) -> None:
         """Write JSON atomically."""
-        save_record(_RESULTS, self, path, indent=2)
+        save_record(_RESULTS, self, path, indent=2, exclude_defaults=True)
 
     def values(self) -> dict[str, Any]:
         """As plain values, as in the file."""
-        values: dict[str, Any] = _RESULTS.dump_python(self, mode="json")
+        values: dict[str, Any] = _RESULTS.dump_python(self, mode="json", exclude_defaults=True)
         return values
 
 

@@ -13,7 +13,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.ops.int8 import has_int8
-from seq2seq_attn.results.observations import Example, load_examples, save_examples
+from seq2seq_attn.results.examples import EXAMPLES, Example
 from seq2seq_attn.runs.corpora import learn_codecs, read_pairs
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.batched import search
@@ -140,9 +140,9 @@ def test_a_truncated_translation_has_no_end_token(model):
 
 
 def test_saved_examples_load_unchanged(model, tmp_path):
-    shown = [Example(3, *PAIR, ((3, 0), (0, 3)), (trace_pair(model(), "attention", *PAIR),))]
-    save_examples(shown, tmp_path / "examples.json")
-    assert list(load_examples(tmp_path / "examples.json")) == shown
+    shown = (Example(3, *PAIR, ((3, 0), (0, 3)), (trace_pair(model(), "attention", *PAIR),)),)
+    EXAMPLES.save(shown, tmp_path)
+    assert EXAMPLES.load(tmp_path) == shown
 
 
 def test_examples_have_text_on_both_sides():

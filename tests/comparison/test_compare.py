@@ -35,8 +35,8 @@ from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.table import breakdown_tables, markdown
 from seq2seq_attn.report.write import read_contents
+from seq2seq_attn.results.attention import CORPUS
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
-from seq2seq_attn.results.observations import load_corpus_attention
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.corpora import read_pairs, read_test
@@ -275,7 +275,7 @@ def test_training_is_validated_by_greedy_translations_whatever_the_search_is(res
 
 def test_the_saved_attention_equals_that_of_forced_decoding(results, grid, tmp_path):
     references, files = written(grid, tmp_path)
-    held = load_corpus_attention(tmp_path / "mine" / "corpus_attention.json")
+    held = CORPUS.load(tmp_path / "mine")
     assert held.sentences == len(references)
     assert [(pair.line, pair.reference) for pair in held.pairs] == list(enumerate(references, start=1))
     assert {arm: each.translations for arm, each in held.arms.items()} == {a: tuple(r[0]) for a, r in files.items()}

@@ -3,7 +3,7 @@
 from seq2seq_attn.comparison.observe import extremes
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.evaluation.corpus_scores import Expected, score_sentences
-from seq2seq_attn.results.observations import SHOWN, load_sentences, save_sentences
+from seq2seq_attn.results.examples import SENTENCES, SHOWN
 
 REFERENCES = [f"the {word} sat on mat number {index}" for index, word in enumerate(["cat", "dog", "fox"] * 9)]
 EXPECTED = Expected([REFERENCES])
@@ -17,8 +17,8 @@ TRANSLATIONS = {
 
 def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
     found = extremes(PAIRS, TRANSLATIONS, "baseline", EXPECTED)
-    save_sentences(found, tmp_path / "sentences.json")
-    assert load_sentences(tmp_path / "sentences.json") == found
+    SENTENCES.save(found, tmp_path)
+    assert SENTENCES.load(tmp_path) == found
     lines = [sentence.line for sentence in found.sentences]
     assert lines == sorted(set(lines))
     assert len(lines) < len(REFERENCES)

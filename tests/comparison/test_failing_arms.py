@@ -21,7 +21,8 @@ from seq2seq_attn.errors import FailedError
 from seq2seq_attn.report.conclusion import conclusion
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.report.write import write_report
-from seq2seq_attn.results.observations import load_attention, load_corpus_attention, load_examples
+from seq2seq_attn.results.attention import ATTENTION, CORPUS
+from seq2seq_attn.results.examples import EXAMPLES
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
@@ -188,10 +189,10 @@ def test_an_arm_whose_numbers_are_not_finite_is_compared_and_its_attention_is_no
     place = tmp_path / "mine"
     results = compare(grid_with(), place)
     assert [arm.name for arm in results.arms] == ["distracted", "attention"]
-    traced = {trace.arm for example in load_examples(place / "examples.json") for trace in example.readings}
+    traced = {trace.arm for example in EXAMPLES.load(place) for trace in example.readings}
     assert traced == {"distracted"}
-    assert not load_attention(place / "attention.json")
-    assert load_corpus_attention(place / "corpus_attention.json").arms["attention"].weights == ""
+    assert not ATTENTION.load(place)
+    assert CORPUS.load(place).arms["attention"].weights == ""
     write_report(place)
 
 

@@ -22,9 +22,10 @@ from seq2seq_attn.report.export import as_csv, as_latex
 from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.table import markdown, terminal
 from seq2seq_attn.report.write import read_contents
+from seq2seq_attn.results.curves import CURVES
+from seq2seq_attn.results.differences import JointTest
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
-from seq2seq_attn.results.observations import load_curves
-from seq2seq_attn.results.results import JointTest, Results
+from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import read_metrics
 
@@ -133,7 +134,7 @@ def test_arms_are_trained_and_compared_in_a_metric_of_which_less_is_better(grid,
     assert [metric.label for metric in results.metrics[:2]] == ["WER", "chrF"]
     assert list(results.comparisons[0].others) == ["chrf"]
     assert results.best.scores["wer"].mean == min(arm.scores["wer"].mean for arm in results.arms)
-    curves = load_curves(tmp_path / "mine" / "curves.json")
+    curves = CURVES.load(tmp_path / "mine")
     for arm in results.arms:
         assert min(curves[arm.name][0].validation_score) > 30, "a percentage of words, and most of them are wrong"
         counts = [

@@ -4,7 +4,7 @@ import pytest
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.html_attention import beam_layout
-from seq2seq_attn.results.observations import BeamHypothesis, DecodingStep, DecodingTrace, load_examples
+from seq2seq_attn.results.examples import EXAMPLES, BeamHypothesis, DecodingStep, DecodingTrace
 
 
 def reading(parents, ends, log_probabilities=None):
@@ -69,5 +69,5 @@ def test_no_line_to_a_branch_crosses_the_line_between_two_other_steps():
 def test_examples_that_do_not_fit_together_are_refused(change, message, all_values, write):
     change(all_values["examples.json"][0]["readings"][0])
     with pytest.raises(UserError, match=r"examples\.json: 0\.readings\.0") as refused:
-        load_examples(write(all_values) / "examples.json")
+        EXAMPLES.load(write(all_values))
     assert message in str(refused.value)

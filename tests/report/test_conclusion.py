@@ -6,22 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from seq2seq_attn.report.conclusion import conclusion, missing_runs
-from seq2seq_attn.results.results import (
-    ArmResult,
-    Breakdown,
-    Breakdowns,
-    GroupResult,
-    GroupScore,
-    JointTest,
-    MetricRecord,
-    MissingRun,
-    PairedComparison,
-    Rate,
-    Rates,
-    Results,
-    Significance,
-    Spread,
-)
+from seq2seq_attn.results.breakdowns import Breakdown, Breakdowns, GroupResult, GroupScore, Rate, Rates
+from seq2seq_attn.results.differences import JointTest, PairedComparison, Significance
+from seq2seq_attn.results.results import ArmResult, MetricRecord, MissingRun, Results, Spread
 
 BLEU = MetricRecord("bleu", "BLEU", 1, "higher", "", floor=1.0)
 AER = MetricRecord("aer", "AER", 3, "lower", "")
@@ -249,7 +236,7 @@ def group(bleu, half=1.0, sentences=30, bounds=""):
 def added_sentences(*breakdowns, rates=()):
     """The sentences that the breakdowns add."""
     without = sentences_for()
-    return [sentence for sentence in sentences_for(where=Breakdowns(breakdowns, rates)) if sentence not in without]
+    return [sentence for sentence in sentences_for(where=Breakdowns(breakdowns, rates, None)) if sentence not in without]
 
 
 def between(ours, theirs, groups=("rare", "common", "lost")):
@@ -309,7 +296,7 @@ def test_rates_of_a_few_words_or_sentences_are_not_compared():
     assert added_sentences(rates=(table(30),)) == ["Found, a against b: unseen 100.0% against 0.0%."]
     assert added_sentences(rates=(table(29),)) == []
     few = {"sentences": 2}
-    assert sentences_for(where=Breakdowns((), (table(30),)), **few) == sentences_for(**few)
+    assert sentences_for(where=Breakdowns((), (table(30),), None), **few) == sentences_for(**few)
 
 
 def test_a_trial_that_failed_does_not_leave_out_its_arm():

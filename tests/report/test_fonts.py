@@ -14,7 +14,7 @@ from seq2seq_attn.report import font_choice
 from seq2seq_attn.report.figures import render
 from seq2seq_attn.report.font_choice import font_families
 from seq2seq_attn.report.heat_maps import attention_figure
-from seq2seq_attn.results.observations import AttentionMap
+from seq2seq_attn.results.attention import AttentionMap
 
 CORPUS = Path(__file__).parents[2] / "data" / "tom-and-jerry"
 

@@ -16,7 +16,8 @@ from seq2seq_attn.report.figures import (
     render,
 )
 from seq2seq_attn.report.heat_maps import attention_figure, heads_figure
-from seq2seq_attn.results.observations import AttentionMap, Curve, load_attention, load_curves
+from seq2seq_attn.results.attention import ATTENTION, AttentionMap
+from seq2seq_attn.results.curves import CURVES, Curve
 from seq2seq_attn.results.results import MetricRecord, Results
 
 
@@ -107,7 +108,7 @@ def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write
 
 
 def test_curves_show_each_seed_and_the_mean_over_epochs_that_all_seeds_reached(folder):
-    figure = learning_curve_figure(load_curves(folder / "curves.json"), BLEU)
+    figure = learning_curve_figure(CURVES.load(folder), BLEU)
     bleu, loss = figure.axes
     # seed 2 stops after epoch 2; epoch 1 has no BLEU
     assert lines(bleu) == {"注意力": ([2], [22.0]), "mean of states": ([1, 2], [5.0, 6.0])}
@@ -118,13 +119,13 @@ def test_curves_show_each_seed_and_the_mean_over_epochs_that_all_seeds_reached(f
 
 
 def test_an_arm_without_curves_keeps_its_place_in_the_legend(folder):
-    runs = load_curves(folder / "curves.json")
+    runs = CURVES.load(folder)
     axes = learning_curve_figure({"new": (), "mean of states": runs["mean of states"]}, BLEU).axes[0]
     assert lines(axes) == {"new": ([], []), "mean of states": ([1, 2], [5.0, 6.0])}
 
 
 def test_a_heat_map_draws_the_weights_from_0_to_1_under_their_words(folder):
-    axes = attention_figure(load_attention(folder / "attention.json")[:1]).axes[0]
+    axes = attention_figure(ATTENTION.load(folder)[:1]).axes[0]
     image = axes.images[0]
     np.testing.assert_array_equal(image.get_array(), [[0.7, 0.2, 0.1], [0.05, 0.9, 0.05]])
     assert image.get_clim() == (0, 1)
@@ -134,7 +135,7 @@ def test_a_heat_map_draws_the_weights_from_0_to_1_under_their_words(folder):
 
 
 def test_gold_links_are_outlined_at_source_column_and_target_row(folder):
-    shown, without = load_attention(folder / "attention.json")[:2]
+    shown, without = ATTENTION.load(folder)[:2]
     axes = attention_figure([shown]).axes[0]
     boxes = [patch.get_bbox().bounds for patch in axes.patches if isinstance(patch, Rectangle)]
     assert boxes == [(-0.5, -0.5, 1, 1), (1.5, 0.5, 1, 1)]  # links 0-0 and 2-1
@@ -150,7 +151,7 @@ def test_words_between_dollar_signs_are_drawn_as_they_are(word):
 
 
 def test_arms_are_side_by_side_each_with_its_own_weights(folder):
-    maps = load_attention(folder / "attention.json")[:2]
+    maps = ATTENTION.load(folder)[:2]
     *panels, colors = attention_figure(maps).axes
     assert [axes.get_xlabel() for axes in panels] == ["注意力", "mean of states"]
     for axes, shown in zip(panels, maps, strict=True):
@@ -212,7 +213,7 @@ def assert_readable(figure):
 
 def test_an_arm_has_the_same_style_in_every_figure(folder):
     names = ["distracted (C at every step)", "mean of states", "注意力"]
-    runs = load_curves(folder / "curves.json")
+    runs = CURVES.load(folder)
     figures = (
         by_length_figure(Results.load(folder / "results.json")),
         learning_curve_figure({n: runs.get(n, ()) for n in names}, BLEU),
@@ -234,7 +235,7 @@ def test_all_arms_have_different_styles():
 
 
 def test_equal_figures_have_equal_bytes_without_a_date_or_text_that_needs_a_font(folder):
-    maps = load_attention(folder / "attention.json")[:1]
+    maps = ATTENTION.load(folder)[:1]
     svg = render(attention_figure(maps), "svg")
     assert svg == render(attention_figure(maps), "svg")
     assert b"<text" not in svg

@@ -8,27 +8,11 @@ import numpy as np
 import pytest
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.results.observations import (
-    Curve,
-    load_attention,
-    load_corpus_attention,
-    load_curves,
-    pack_weights,
-    save_corpus_attention,
-    unpack_weights,
-)
-from seq2seq_attn.results.results import (
-    ArmResult,
-    Breakdown,
-    GroupResult,
-    GroupScore,
-    JointTest,
-    MetricRecord,
-    PairedComparison,
-    Results,
-    Significance,
-    Spread,
-)
+from seq2seq_attn.results.attention import ATTENTION, CORPUS, pack_weights, unpack_weights
+from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, GroupScore
+from seq2seq_attn.results.curves import CURVES, Curve
+from seq2seq_attn.results.differences import JointTest, PairedComparison, Significance
+from seq2seq_attn.results.results import ArmResult, MetricRecord, Results, Spread
 
 
 def built_by_hand():
@@ -243,10 +227,10 @@ MALFORMED |= {
     ),
 }
 LOAD = {
-    "results.json": Results.load,
-    "curves.json": load_curves,
-    "attention.json": load_attention,
-    "corpus_attention.json": load_corpus_attention,
+    "results.json": lambda folder: Results.load(folder / "results.json"),
+    "curves.json": CURVES.load,
+    "attention.json": ATTENTION.load,
+    "corpus_attention.json": CORPUS.load,
 }
 
 
@@ -255,11 +239,11 @@ def test_a_malformed_file_is_refused_in_one_line_with_file_and_key(case, all_val
     name, keys, value, words = MALFORMED[case]
     all_values["corpus_attention.json"] = corpus
     at(all_values[name], keys, value)
-    path = write(all_values) / name
+    folder = write(all_values)
     with pytest.raises(UserError) as error:
-        LOAD[name](path)
+        LOAD[name](folder)
     message = str(error.value)
-    assert message.startswith(f"{path}: ")
+    assert message.startswith(f"{folder / name}: ")
     assert "\n" not in message
     for word in words:
         assert word in message
@@ -279,7 +263,7 @@ def test_a_missing_truncated_or_unreadable_file_is_reported(tmp_path):
 def test_the_weights_of_the_pieces_of_a_word_may_sum_to_more_than_1(values, write):
     """With a sigmoid, the rows have no fixed sum."""
     values["attention.json"][0]["weights"][1][0] = 2.75
-    assert load_attention(write(values) / "attention.json")[0].weights[1][0] == 2.75
+    assert ATTENTION.load(write(values))[0].weights[1][0] == 2.75
 
 
 def test_packed_weights_are_exact_to_half_a_level_in_a_third_of_the_bytes():
@@ -295,19 +279,19 @@ def test_packed_weights_are_exact_to_half_a_level_in_a_third_of_the_bytes():
 
 
 def test_the_attention_on_the_corpus_is_read_as_written(corpus, write, tmp_path):
-    read = load_corpus_attention(write({"corpus_attention.json": corpus}) / "corpus_attention.json")
+    read = CORPUS.load(write({"corpus_attention.json": corpus}))
     assert read.weights("distracted (C at every step)") == []
     first, *_ = read.weights("注意力")
     np.testing.assert_allclose(first[1], [0.2, 0.4, 0.2, 0.2, 0], atol=1e-9)
-    save_corpus_attention(read, tmp_path / "again.json")
-    assert load_corpus_attention(tmp_path / "again.json") == read
+    CORPUS.save(read, tmp_path)
+    assert CORPUS.load(tmp_path) == read
 
 
 def test_curves_and_attention_are_read_as_written(folder):
-    curves = load_curves(folder / "curves.json")
+    curves = CURVES.load(folder)
     assert [run.seed for run in curves["注意力"]] == [1, 2]
     assert curves["注意力"][0].validation_score == (None, 20.0, 30.0)
-    first = load_attention(folder / "attention.json")[0]
+    first = ATTENTION.load(folder)[0]
     assert first.weights == ((0.7, 0.2, 0.1), (0.05, 0.9, 0.05))
     assert first.gold == ((0, 0), (2, 1))
 

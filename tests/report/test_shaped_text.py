@@ -13,7 +13,7 @@ from PIL import Image
 from seq2seq_attn.report.figures import render
 from seq2seq_attn.report.font_choice import SHAPES, font_families
 from seq2seq_attn.report.heat_maps import attention_figure
-from seq2seq_attn.results.observations import AttentionMap
+from seq2seq_attn.results.attention import AttentionMap
 from tests.chromium import browser  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.skipif(not SHAPES, reason="matplotlib shapes text from 3.11 on")
