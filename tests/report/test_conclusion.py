@@ -236,7 +236,9 @@ def group(bleu, half=1.0, sentences=30, bounds=""):
 def added_sentences(*breakdowns, rates=()):
     """The sentences that the breakdowns add."""
     without = sentences_for()
-    return [sentence for sentence in sentences_for(where=Breakdowns(breakdowns, rates, None)) if sentence not in without]
+    return [
+        sentence for sentence in sentences_for(where=Breakdowns(breakdowns, rates, None)) if sentence not in without
+    ]
 
 
 def between(ours, theirs, groups=("rare", "common", "lost")):
