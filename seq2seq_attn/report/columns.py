@@ -6,18 +6,18 @@ metric by source length, costs, all other metrics, and intervals. Tables in ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
 from seq2seq_attn.results.breakdowns import Breakdown, GroupResult
 from seq2seq_attn.results.differences import Difference, PairedComparison, Test
-from seq2seq_attn.results.results import ArmResult, MetricRecord, Results, Spread
+from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
 OVER_SEEDS = "", "std"
 LIMITS = "low", "high"
-P = "p"
+P, DIFFERENCE = "p", "Difference"
 TESTS: dict[Test, str] = {  # what the reported p-value is, by the test that it is of
     "joint": "of the joint test over training runs and sentences; below 0.05 an arm is better or worse",
     "randomization": "of paired approximate randomization of these training runs alone: the probability of a "
@@ -43,6 +43,11 @@ class TableCell(NamedTuple):
 NOTHING = TableCell("–")
 
 
+def number(value: float | None, form: str = ",", unit: str = "") -> TableCell:
+    """A cell with one number, which may be unknown."""
+    return NOTHING if value is None else TableCell(f"{value:{form}}{unit}", numbers=(value,))
+
+
 class Column(NamedTuple):
     """One cell per arm, under a header."""
 
@@ -64,9 +69,7 @@ def columns(results: Results) -> list[Column]:
     main, *others = (each for each in results.metrics if any(each.key in arm.scores for arm in arms))
     return [
         Column("Arm", [TableCell(arm.name) for arm in arms]),
-        Column(
-            "Parameters", [TableCell(f"{arm.parameters:,}", numbers=(arm.parameters,)) for arm in arms], _widened(arms)
-        ),
+        Column("Parameters", [number(arm.parameters) for arm in arms], _widened(arms)),
         _scores(results, main)._replace(  # the first of all scores explains their format
             meaning=f"{main.explanation}; mean over seeds ± standard deviation", optional=False
         ),
@@ -75,7 +78,10 @@ def columns(results: Results) -> list[Column]:
         *_lengths(results.by_length, main),
         Column(
             "Training",
-            [TableCell(_duration(arm.train_seconds), _stopped(arm), (arm.train_seconds,)) for arm in arms],
+            [
+                TableCell(_duration(arm.train_seconds), "still improving" * bool(arm.unconverged), (arm.train_seconds,))
+                for arm in arms
+            ],
             "Training: time per run, mean over the seeds that were trained on the hardware of the first",
             parts=("seconds",),
         ),
@@ -92,19 +98,15 @@ def signature_header(results: Results, key: str) -> str:
 
 def _scores(results: Results, metric: MetricRecord) -> Column:
     """The scores of the arms in one metric."""
-    scores = [arm.scores.get(metric.key) for arm in results.arms]
-    cells = [
-        NOTHING if score is None else _over_seeds(arm, score, metric)
-        for arm, score in zip(results.arms, scores, strict=True)
-    ]
+
+    def cell(arm: ArmResult) -> TableCell:
+        score = arm.scores.get(metric.key)
+        if score is None or len(arm.seeds) == 1:
+            return number(None if score is None else score.mean, f".{metric.digits}f")
+        return TableCell(metric.text(score.mean), f"± {metric.text(score.std)}", (score.mean, score.std))
+
+    cells = [cell(arm) for arm in results.arms]
     return Column(metric.label, cells, metric.explanation, not metric.is_prominent, OVER_SEEDS)
-
-
-def _over_seeds(arm: ArmResult, score: Spread, metric: MetricRecord) -> TableCell:
-    mean = metric.text(score.mean)
-    if len(arm.seeds) == 1:
-        return TableCell(mean, numbers=(score.mean,))
-    return TableCell(mean, f"± {metric.text(score.std)}", (score.mean, score.std))
 
 
 def _widened(arms: Sequence[ArmResult]) -> str:
@@ -113,18 +115,8 @@ def _widened(arms: Sequence[ArmResult]) -> str:
     return f"Parameters: decoders were widened to match the largest arm: {', '.join(sizes)}" if sizes else ""
 
 
-class _Test(NamedTuple):
-    """A column about comparisons."""
-
-    header: str
-    cell: Callable[[PairedComparison], TableCell]
-    meaning: str
-    optional: bool = False
-    parts: tuple[str, ...] = ("",)
-
-
-def _tests(results: Results, pairs: Sequence[PairedComparison]) -> list[_Test]:
-    """The difference, the p-value and the detectable difference; results.json has those of the other tests as well.
+def _tests(results: Results, pairs: Sequence[PairedComparison]) -> list[Column]:
+    """The difference, the p-value and the detectable difference, one cell per pair; results.json has all tests.
 
     No p-value if no arm has learned anything.
     """
@@ -135,68 +127,67 @@ def _tests(results: Results, pairs: Sequence[PairedComparison]) -> list[_Test]:
     if is_joint and not all(pair.joint for pair in pairs):
         over += " (with a single run or copies of one, over sentences alone)"
     decided = [
-        _Test(
+        Column(
             P,
-            lambda pair: NOTHING if pair.p_reported is None else _p(pair.p_reported),
+            [NOTHING if pair.p_reported is None else _p(pair.p_reported) for pair in pairs],
             f"{P}: {'; or '.join(meaning for test, meaning in TESTS.items() if test in found)}",
         ),
-        _Test(
+        Column(
             "Detectable",
-            lambda pair: _detectable(pair, main),
+            [number((pair.joint and pair.joint.detectable) or None, f".{main.digits}f") for pair in pairs],
             f"Detectable: the true difference in {main.label} that the joint test detects with 80 % power in an "
             "experiment like this, with p corrected",
             optional=True,
         ),
     ]
+    others = [metric for metric in results.metrics if any(metric.key in pair.others for pair in pairs)]
     return [
-        _Test(
-            "Difference",
-            lambda pair: _difference(pair, main),
-            f"Difference: {main.label} minus the baseline's, with its 95 % interval over {over}",
+        Column(
+            DIFFERENCE,
+            [_difference(pair, main) for pair in pairs],
+            f"{DIFFERENCE}: {main.label} minus the baseline's, with its 95 % interval over {over}",
             parts=("", *LIMITS),
         ),
         *(decided if results.is_learned else []),
-        *(_in_another(metric, over) for metric in results.metrics if any(metric.key in pair.others for pair in pairs)),
+        *(
+            Column(
+                f"{metric.label} difference",
+                [_difference(pair.others.get(metric.key), metric) for pair in pairs],
+                f"{metric.label} difference: {metric.label} minus the baseline's, with its 95 % interval over {over}",
+                optional=True,
+                parts=("", *LIMITS),
+            )
+            for metric in others
+        ),
     ]
 
 
-def _in_another(metric: MetricRecord, over: str) -> _Test:
-    """The difference in a metric that is not the main one."""
-    return _Test(
-        f"{metric.label} difference",
-        lambda pair: _difference(pair.others[metric.key], metric) if metric.key in pair.others else NOTHING,
-        f"{metric.label} difference: {metric.label} minus the baseline's, with its 95 % interval over {over}",
-        optional=True,
-        parts=("", *LIMITS),
-    )
-
-
-def _differences(results: Results) -> list[Column]:
+def _differences(results: Results) -> Iterator[Column]:
     """The tests against the baseline, each comparison in the row of its arm."""
-    if results.baseline is None:
-        return []
-    found = []
-    for test in _tests(results, results.comparisons):
-        cells = {pair.arm: test.cell(pair) for pair in results.comparisons}
-        cells[results.baseline] = TableCell("baseline" if test.header == "Difference" else "")
-        if set(cells.values()) - {NOTHING, TableCell("")}:
-            row = [cells.get(arm.name, NOTHING) for arm in results.arms]
-            found.append(Column(test.header, row, test.meaning, test.optional, test.parts))
-    return found
+    for column in _tests(results, results.comparisons) if results.baseline else ():
+        if any(cell != NOTHING for cell in column.cells):
+            cells = dict(zip((pair.arm for pair in results.comparisons), column.cells, strict=True))
+            cells[results.baseline or ""] = TableCell("baseline" if column.header == DIFFERENCE else "")
+            yield column._replace(cells=[cells.get(arm.name, NOTHING) for arm in results.arms])
 
 
 def contrast_columns(results: Results) -> list[Column]:
     """The same tests for the planned contrasts, one row each."""
     pairs = results.contrasts
-    tests = [(test, [test.cell(pair) for pair in pairs]) for test in _tests(results, pairs)]
     return [
         Column("Contrast", [TableCell(f"{pair.arm} against {pair.baseline}") for pair in pairs]),
-        *(Column(test.header, cells, parts=test.parts) for test, cells in tests if set(cells) != {NOTHING}),
+        *(
+            column._replace(optional=False)
+            for column in _tests(results, pairs)
+            if any(cell != NOTHING for cell in column.cells)
+        ),
     ]
 
 
-def _difference(pair: PairedComparison | Difference, metric: MetricRecord) -> TableCell:
+def _difference(pair: PairedComparison | Difference | None, metric: MetricRecord) -> TableCell:
     """A difference with its interval, or alone if all resamples have the same: those of a single sentence."""
+    if pair is None:
+        return NOTHING
     low, high = pair.interval
     interval = "" if low == high else f"[{metric.text(low, '+')}, {metric.text(high, '+')}]"
     return TableCell(metric.text(pair.difference, "+"), interval, (pair.difference, low, high))
@@ -204,11 +195,6 @@ def _difference(pair: PairedComparison | Difference, metric: MetricRecord) -> Ta
 
 def _p(p: float) -> TableCell:
     return TableCell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
-
-
-def _detectable(pair: PairedComparison, metric: MetricRecord) -> TableCell:
-    found = None if pair.joint is None else pair.joint.detectable
-    return TableCell(metric.text(found), numbers=(found,)) if found else NOTHING
 
 
 def _lengths(by_length: Breakdown, metric: MetricRecord) -> list[Column]:
@@ -268,18 +254,9 @@ def _limits(low: float | None, high: float | None, metric: MetricRecord) -> Tabl
 
 
 def _speed(arms: Sequence[ArmResult]) -> list[Column]:
-    rates = [arm.tokens_per_second for arm in arms]
-    if not any(rates):
-        return []
-    cells = [NOTHING if rate is None else TableCell(f"{rate:,.0f}", numbers=(rate,)) for rate in rates]
-    return [
-        Column("Tokens/s", cells, "Tokens/s: target tokens per second of training, without validation", optional=True)
-    ]
-
-
-def _stopped(arm: ArmResult) -> str:
-    """Marks an arm whose score is only a lower bound."""
-    return "still improving" if arm.unconverged else ""
+    meaning = "Tokens/s: target tokens per second of training, without validation"
+    cells = [number(arm.tokens_per_second, ",.0f") for arm in arms]
+    return [Column("Tokens/s", cells, meaning, optional=True)] if any(arm.tokens_per_second for arm in arms) else []
 
 
 def _duration(seconds: float) -> str:

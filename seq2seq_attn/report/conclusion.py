@@ -68,12 +68,11 @@ def missing_runs(results: Results) -> list[str]:
 def _compared(results: Results, pair: PairedComparison, runs: int) -> str:
     """The verdict on two arms with at most `runs` runs each; if there is none, what was seen in these runs."""
     metric = results.main
-    arms = f"{pair.arm} and {pair.baseline}"
     difference = f"{metric.text(pair.difference, '+')} {metric.label}"
     gap = f"{metric.text(abs(pair.difference))} {metric.label}"
     low, high = (metric.text(limit, "+") for limit in pair.interval)
     if pair.low == pair.high == pair.difference == 0:
-        return f"{arms} score the same on every resample of the test set."
+        return f"{pair.arm} and {pair.baseline} score the same on every resample of the test set."
     if pair.joint is not None:
         evidence = f" (95 % interval {low} to {high} over training runs and sentences, {_p(pair.joint.p_holm)})"
         verdict = results.verdict(pair)
@@ -85,14 +84,15 @@ def _compared(results: Results, pair: PairedComparison, runs: int) -> str:
             if pair.joint.detectable
             else ""
         )
-        return f"{arms} cannot be told apart: {difference}{evidence}{power}."
-    p = pair.p_reported
-    evidence = "" if p is None else f" (95 % interval {low} to {high} over test sentences, {_p(p)})"
+        return f"{pair.arm} does not differ significantly from {pair.baseline}: {difference}{evidence}{power}."
     these = "this training" if runs == 1 else "these training runs"
+    if pair.p_reported is None:
+        return f"{pair.arm} differs from {pair.baseline} by {difference} in {these}; a single test sentence allows no test."
+    evidence = f" (95 % interval {low} to {high} over test sentences, {_p(pair.p_reported)})"
     if pair.differs_in_these_runs:
         more = "higher" if pair.difference > 0 else "lower"
         return f"{pair.arm} scored {gap} {more} than {pair.baseline} in {these}{evidence}."
-    return f"{arms} cannot be told apart in {these}: {difference}{evidence}."
+    return f"{pair.arm} does not differ significantly from {pair.baseline} in {these}: {difference}{evidence}."
 
 
 def _still_improving(arm: ArmResult) -> str:

@@ -6,13 +6,16 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import astuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from seq2seq_attn.report.columns import Column, TableCell, columns
 from seq2seq_attn.report.table import AGREEMENT, breakdown_tables, breakdowns, provenance
-from seq2seq_attn.results.breakdowns import Breakdown, LinkAgreement, Rates
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Results
+
+T = TypeVar("T")
 
 HEAD = r"""% Needs \usepackage{booktabs,adjustbox}; XeLaTeX or LuaLaTeX if names are not in the Latin alphabet."""
 
@@ -145,36 +148,21 @@ def _csv_values(column: Column) -> Iterator[tuple[str, list[float | str | None]]
 
 def _csv_rows(results: Results) -> Iterator[_BreakdownRow]:
     for breakdown in breakdowns(results):
-        yield from _group_rows(breakdown, results.labels)
+        for group, arm, result in _entries(breakdown.groups, breakdown.arms):
+            row = partial(_BreakdownRow, breakdown.name, group, arm, of=result.sentences, bounds=result.bounds)
+            yield from (row(results.labels[key], *astuple(score)) for key, score in result.scores.items())
+            if result.words is not None:
+                yield row("source words", result.words)
     if results.where is not None:
         for rates in results.where.rates:
-            yield from _rate_rows(rates)
-        if results.where.agreement is not None:
-            yield from _agreement_rows(results.where.agreement)
-
-
-def _group_rows(breakdown: Breakdown, labels: Mapping[str, str]) -> Iterator[_BreakdownRow]:
-    name = breakdown.name
-    for arm, results in breakdown.arms.items():
-        for label, group in zip(breakdown.groups, results, strict=True):
-            if group is None:
-                continue
-            of, bounds = group.sentences, group.bounds
-            for key, score in group.scores.items():
-                yield _BreakdownRow(name, label, arm, labels[key], score.value, score.low, score.high, of, bounds)
-            if group.words is not None:
-                yield _BreakdownRow(name, label, arm, "source words", group.words, of=of, bounds=bounds)
-
-
-def _rate_rows(rates: Rates) -> Iterator[_BreakdownRow]:
-    for arm, values in rates.arms.items():
-        for label, rate in zip(rates.groups, values, strict=True):
-            if rate is not None:
-                yield _BreakdownRow(rates.name, label, arm, "rate", rate.value, rate.low, rate.high, rate.of)
-
-
-def _agreement_rows(links: LinkAgreement) -> Iterator[_BreakdownRow]:
-    for arm, row in zip(links.arms, links.f1, strict=True):
-        for other, value in zip(links.arms, row, strict=True):
-            if value is not None:
+            for group, arm, rate in _entries(rates.groups, rates.arms):
+                yield _BreakdownRow(rates.name, group, arm, "rate", *astuple(rate))
+        if links := results.where.agreement:
+            for other, arm, value in _entries(links.arms, dict(zip(links.arms, links.f1, strict=True))):
                 yield _BreakdownRow(AGREEMENT, other, arm, "F1", value)
+
+
+def _entries(groups: Sequence[str], arms: Mapping[str, Sequence[T | None]]) -> Iterator[tuple[str, str, T]]:
+    """The group, the arm and the value of each entry that is known."""
+    for arm, values in arms.items():
+        yield from ((group, arm, value) for group, value in zip(groups, values, strict=True) if value is not None)

@@ -6,9 +6,10 @@ Each breakdown, each kind of rate and the link agreement have a table of their o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -17,14 +18,20 @@ from rich.text import Text
 
 from seq2seq_attn.report.columns import NOTHING, TESTS, Column, TableCell, columns, contrast_columns, signature_header
 from seq2seq_attn.report.conclusion import missing_runs, nothing_learned
-from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, LinkAgreement, Rate, Rates
+from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, Rate
 from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
 AGREEMENT = "agreement of links"
+AGREEMENT_MEANING = (
+    "F1 in % between the links of two arms on the references, where each target word is linked to its most attended "
+    "source word; on the diagonal, F1 between the seeds of an arm."
+)
 CONTRASTS = "planned contrasts"
 
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
 GAP = 1  # between columns, in the terminal
+
+T = TypeVar("T")
 
 
 def notes(results: Results, shown: Iterable[Column]) -> list[str]:
@@ -205,16 +212,19 @@ def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
         in_cells = "Differences are the first arm minus the second."
         yield BreakdownTable(CONTRASTS, meaning, contrast_columns(results), in_cells=in_cells)
     in_cells = f"{_in_groups(results)} with 95 % intervals over resampled sentences."
+    metrics = shown_in_groups(results)
     for breakdown in breakdowns(results):
-        yield BreakdownTable(
-            breakdown.name, breakdown.meaning, _groups(breakdown, shown_in_groups(results)), breakdown, in_cells
-        )
+        headers = (_header(breakdown, place) for place in range(len(breakdown.groups)))
+        shown = _by_arm(breakdown.arms, headers, partial(_group, metrics=metrics))
+        yield BreakdownTable(breakdown.name, breakdown.meaning, shown, breakdown, in_cells)
     if results.where is not None:
+        in_cells = "With 95 % intervals over resampled sentences."
         for rates in results.where.rates:
-            in_cells = "With 95 % intervals over resampled sentences."
-            yield BreakdownTable(rates.name, rates.meaning, _rates(rates), in_cells=in_cells)
-        if results.where.agreement is not None:
-            yield _agreement(results.where.agreement)
+            shown = _by_arm(rates.arms, rates.groups, _rate)
+            yield BreakdownTable(rates.name, rates.meaning, shown, in_cells=in_cells)
+        if links := results.where.agreement:
+            shown = _by_arm(dict(zip(links.arms, links.f1, strict=True)), links.arms, _f1)
+            yield BreakdownTable(AGREEMENT, AGREEMENT_MEANING, shown)
 
 
 def breakdowns(results: Results) -> list[Breakdown]:
@@ -222,13 +232,15 @@ def breakdowns(results: Results) -> list[Breakdown]:
     return [results.by_length, *(results.where.breakdowns if results.where else ())]
 
 
-def _groups(breakdown: Breakdown, metrics: Sequence[MetricRecord]) -> list[Column]:
-    arms = breakdown.arms
+def _by_arm(
+    arms: Mapping[str, Sequence[T | None]], headers: Iterable[str], cell: Callable[[T], TableCell]
+) -> list[Column]:
+    """One row per arm, one column per header."""
     return [
         Column("Arm", [TableCell(arm) for arm in arms]),
         *(
-            Column(_header(breakdown, place), [_group(results[place], metrics) for results in arms.values()])
-            for place in range(len(breakdown.groups))
+            Column(header, [NOTHING if value is None else cell(value) for value in values])
+            for header, values in zip(headers, zip(*arms.values(), strict=True), strict=True)
         ),
     ]
 
@@ -245,10 +257,8 @@ def size(result: GroupResult) -> str:
     return f"{result.sentences:,}" + ("" if result.words is None else f" of {result.words:.0f} words")
 
 
-def _group(result: GroupResult | None, metrics: Sequence[MetricRecord]) -> TableCell:
+def _group(result: GroupResult, metrics: Sequence[MetricRecord]) -> TableCell:
     """The main metric with its interval, then the other ones; no interval of a single sentence, which has none."""
-    if result is None:
-        return NOTHING
     own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
     main, *others = metrics
     details = [interval(result, main)] if result.different > 1 else []
@@ -265,32 +275,10 @@ def interval(result: GroupResult, metric: MetricRecord) -> str:
     return "" if result.different == 1 else f"[{metric.text(score.low)}, {metric.text(score.high)}]"
 
 
-def _rates(rates: Rates) -> list[Column]:
-    return [
-        Column("Arm", [TableCell(arm) for arm in rates.arms]),
-        *(
-            Column(label, [_rate(values[place]) for values in rates.arms.values()])
-            for place, label in enumerate(rates.groups)
-        ),
-    ]
-
-
-def _rate(rate: Rate | None) -> TableCell:
-    if rate is None:
-        return NOTHING
+def _rate(rate: Rate) -> TableCell:
     value, low, high = (100 * each for each in (rate.value, rate.low, rate.high))
     return TableCell(f"{value:.1f} %", f"[{low:.1f}, {high:.1f}]", (rate.value, rate.low, rate.high))
 
 
-def _agreement(links: LinkAgreement) -> BreakdownTable:
-    meaning = (
-        "F1 in % between the links of two arms on the references, where each target word is linked to its most "
-        "attended source word; on the diagonal, F1 between the seeds of an arm."
-    )
-    columns = [
-        Column(
-            arm, [NOTHING if value is None else TableCell(f"{100 * value:.1f}", numbers=(value,)) for value in column]
-        )
-        for arm, column in zip(links.arms, zip(*links.f1, strict=True), strict=True)
-    ]
-    return BreakdownTable(AGREEMENT, meaning, [Column("Arm", [TableCell(arm) for arm in links.arms]), *columns])
+def _f1(value: float) -> TableCell:
+    return TableCell(f"{100 * value:.1f}", numbers=(value,))

@@ -61,10 +61,14 @@ OVER = "95 % interval +0.5 to +3.5 over training runs and sentences"
         (
             2.0,
             jointly(0.05),
-            f"a and b cannot be told apart: +2.0 BLEU ({OVER}, p = 0.050); an experiment like this detects a true "
-            "difference of 4.1 with 80 % power.",
+            f"a does not differ significantly from b: +2.0 BLEU ({OVER}, p = 0.050); an experiment like this "
+            "detects a true difference of 4.1 with 80 % power.",
         ),
-        (2.0, jointly(0.3, detectable=None), f"a and b cannot be told apart: +2.0 BLEU ({OVER}, p = 0.300)."),
+        (
+            2.0,
+            jointly(0.3, detectable=None),
+            f"a does not differ significantly from b: +2.0 BLEU ({OVER}, p = 0.300).",
+        ),
     ],
 )
 def test_the_joint_test_alone_says_which_arm_is_better(difference, joint, sentence):
@@ -88,7 +92,7 @@ SENTENCES = "95 % interval {} over test sentences, p {}"
         ),
         (
             (0.4, -0.3, 1.1, 0.05),
-            "a and b cannot be told apart in this training: +0.4 BLEU "
+            "a does not differ significantly from b in this training: +0.4 BLEU "
             f"({SENTENCES.format('-0.3 to +1.1', '= 0.050')}).",
         ),
     ],
@@ -112,7 +116,7 @@ def test_without_randomization_the_corrected_p_value_of_the_bootstrap_decides_wh
     def sentence(p, p_holm):
         return sentences_for(PairedComparison("a", "b", 1.2, 0.1, 2.3, p, p_holm), arms=arms)[0]
 
-    assert sentence(0.04, 0.12).startswith("a and b cannot be told apart in these training runs: +1.2 BLEU")
+    assert sentence(0.04, 0.12).startswith("a does not differ significantly from b in these training runs: +1.2")
     assert sentence(0.04, 0.12).endswith("p = 0.120).")
     assert sentence(0.01, 0.03).startswith("a scored 1.2 BLEU higher than b in these training runs")
 
@@ -123,7 +127,7 @@ def test_identical_systems_are_called_the_same():
 
 def test_a_single_test_sentence_has_neither_interval_nor_p_value():
     (sentence, *_) = sentences_for(pair(4.2, 4.2, 4.2, 1.0))
-    assert sentence == "a and b cannot be told apart in these training runs: +4.2 BLEU."
+    assert sentence == "a differs from b by +4.2 BLEU in these training runs; a single test sentence allows no test."
 
 
 def test_only_the_arms_with_too_few_seeds_are_named():
