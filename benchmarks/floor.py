@@ -22,7 +22,7 @@ from seq2seq_attn.models.recurrent.cells import CELLS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig
-from seq2seq_attn.ops.linear import has_onednn
+from seq2seq_attn.ops.layers import has_onednn
 from seq2seq_attn.training.batches import Batch
 
 FLOOR_BATCHES = 10  # at most, of the batches that training is timed on: the shapes of each have to be timed

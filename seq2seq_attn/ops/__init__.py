@@ -11,7 +11,7 @@ import torch
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.form import changed, is_reference, reference
 from seq2seq_attn.ops.fusion import fuse, reasons, unfused
-from seq2seq_attn.ops.linear import has_onednn
+from seq2seq_attn.ops.layers import has_onednn
 
 __all__ = ["changed", "description", "fuse", "is_reference", "reasons", "reference", "slow_precision", "unfused"]
 

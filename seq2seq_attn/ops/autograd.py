@@ -63,6 +63,8 @@ class _Node(torch.autograd.Function):
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        if all(each is None for each in gradients):
+            return (None,) * len(ctx.needs_input_grad)
         pairs = zip(ctx.saved_tensors, ctx.constants, strict=True)
         saved = tree_unflatten([constant if tensor is None else tensor for tensor, constant in pairs], ctx.layout)
         found = tree_leaves(saved.backward(*gradients))

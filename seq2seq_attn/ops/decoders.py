@@ -33,10 +33,17 @@ from seq2seq_attn.models.recurrent.decoders import DecoderOutput, DecoderState
 from seq2seq_attn.models.recurrent.luong import LuongDecoder
 from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.form import Form, changed, why_not_numbers
-from seq2seq_attn.ops.gru import accumulation_dtype, step_backward, step_forward
+from seq2seq_attn.ops.gru import (
+    NOT_NORMALIZED,
+    GateNorm,
+    NormWeights,
+    accumulation_dtype,
+    norm_weights,
+    step_backward,
+    step_forward,
+)
 from seq2seq_attn.ops.int8 import Int8Linear
-from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, GateNorm, NormWeights, norm_weights
-from seq2seq_attn.ops.linear import add_product, product, weight_gradient
+from seq2seq_attn.ops.layers import add_product, product, weight_gradient
 from seq2seq_attn.ops.recurrent import why_not_gru
 from seq2seq_attn.ops.scorers import read_backward, read_forward, values_backward
 

@@ -7,15 +7,12 @@ from typing import TypeVar, cast
 
 from torch import nn
 
-from seq2seq_attn.ops.attention import ScaledDotAttention
+from seq2seq_attn.ops.attention import FusedMultiHead, ScaledDotAttention
 from seq2seq_attn.ops.decoders import FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder
-from seq2seq_attn.ops.dropout import Dropout
 from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_reference, why_not_numbers
 from seq2seq_attn.ops.inference import InferenceAttention, InferenceLinear
-from seq2seq_attn.ops.layer_norm import LayerNorm
-from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.layers import Dropout, LayerNorm, Linear
 from seq2seq_attn.ops.loss import FusedRecurrentSeq2Seq, FusedTransformerSeq2Seq
-from seq2seq_attn.ops.multi_head import FusedMultiHead
 from seq2seq_attn.ops.recurrent import (
     FusedGRUCell,
     FusedMinGRUCell,

@@ -19,7 +19,7 @@ from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.decoders import why_not_softmax
 from seq2seq_attn.ops.form import Form
-from seq2seq_attn.ops.linear import onednn_is_faster, onednn_linear, panel_linear, panels, panels_are_faster, rows_of
+from seq2seq_attn.ops.layers import onednn_is_faster, onednn_linear, panel_linear, panels, panels_are_faster, rows_of
 
 
 class InferenceLinear(Form, nn.Linear):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.replace import Model, replace_modules
 from seq2seq_attn.ops.form import Form, unchanged_modules
-from seq2seq_attn.ops.linear import pad_rows, rows_of
+from seq2seq_attn.ops.layers import pad_rows, rows_of
 
 MAX_INT8 = 127  # the range is symmetric, -127 to 127
 MIN_SCALE = 1e-30  # so that a row of zeros is not divided by 0

@@ -19,7 +19,7 @@ from seq2seq_attn.models.transformer.translator import TransformerSeq2Seq
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import first_derivative_only
 from seq2seq_attn.ops.form import Form
-from seq2seq_attn.ops.linear import Linear, add_weight_gradient_, pad_rows_for, product
+from seq2seq_attn.ops.layers import Linear, add_weight_gradient_, pad_rows_for, product
 
 ROWS = 256  # tokens whose logits exist at a time: with fewer, adding up the weight's gradient costs more than it saves
 CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` on a CPU without kernels: 1 MB in fp32

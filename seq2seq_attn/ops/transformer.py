@@ -20,10 +20,9 @@ from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.transformer.encoder import TransformerEncoder
 from seq2seq_attn.models.transformer.layers import Residual
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.attention import why_not_scaled_dot_heads
 from seq2seq_attn.ops.form import Form, changed
-from seq2seq_attn.ops.linear import panels, stacked
-from seq2seq_attn.ops.multi_head import why_not_softmax
+from seq2seq_attn.ops.layers import Dropout, panels, stacked
 
 ACTIVATIONS = ("relu", "gelu", "swiglu")  # in the order of the kernel's enumeration
 
@@ -101,7 +100,7 @@ def _why_not_layer(layer: Any) -> str | None:
     for context in contexts:
         if type(context) is not MultiHead:
             return f"the context is {type(context).__name__}, not MultiHead"
-        if (reason := why_not_softmax(context)) is not None:
+        if (reason := why_not_scaled_dot_heads(context)) is not None:
             return reason
     if len({context.heads for context in contexts}) > 1:
         return "self-attention and the context differ in their number of heads"

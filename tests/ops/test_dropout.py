@@ -6,7 +6,7 @@ from torch import nn
 
 from seq2seq_attn.models.transformer.layers import Residual
 from seq2seq_attn.ops import fuse
-from seq2seq_attn.ops.dropout import Dropout
+from seq2seq_attn.ops.layers import Dropout
 
 COUNT = 200_003  # not a multiple of the number of decisions per draw
 

@@ -7,8 +7,7 @@ from torch.nn import functional as F
 from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.models.recurrent.encoder import LAYERS, RecurrentEncoder
 from seq2seq_attn.ops import fuse
-from seq2seq_attn.ops.gru import FusedGRUUpdate, gru_sequence, gru_update
-from seq2seq_attn.ops.layer_norm import NOT_NORMALIZED, NormWeights
+from seq2seq_attn.ops.gru import NOT_NORMALIZED, FusedGRUUpdate, NormWeights, gru_sequence, gru_update
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
 

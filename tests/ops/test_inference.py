@@ -12,7 +12,7 @@ from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops import fuse, inference
 from seq2seq_attn.ops.inference import InferenceLinear
-from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.layers import Linear
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
 
 SOURCE = pad([[4, 9, 6, 3], [5, 3], [10, 8, 4, 7, 12, 3]])

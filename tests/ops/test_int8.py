@@ -9,7 +9,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops import int8
 from seq2seq_attn.ops.int8 import Int8Linear, quantized
-from seq2seq_attn.ops.linear import Linear
+from seq2seq_attn.ops.layers import Linear
 from seq2seq_attn.search import SearchOptions, search
 
 needs_int8 = pytest.mark.skipif(not int8.has_int8(), reason="no exact int8 products on this machine")

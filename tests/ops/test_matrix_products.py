@@ -7,8 +7,8 @@ from torch import nn
 
 from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.ops import fuse, native
-from seq2seq_attn.ops import linear as products
-from seq2seq_attn.ops.linear import Linear, add_product, linear, panel_linear, panels, product, weight_gradient
+from seq2seq_attn.ops import layers as products
+from seq2seq_attn.ops.layers import Linear, add_product, linear, panel_linear, panels, product, weight_gradient
 
 ROWS, INPUTS, OUTPUTS = 33, 129, 257  # at least `MIN_MULTIPLICATIONS`
 

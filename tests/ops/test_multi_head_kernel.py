@@ -8,9 +8,9 @@ import torch
 from seq2seq_attn.attention import Attention, General, MultiHead, ScaledDot, Softmax
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.models.transformer.config import TransformerConfig
+from seq2seq_attn.ops import attention as fused_form
 from seq2seq_attn.ops import fuse, native
-from seq2seq_attn.ops import multi_head as fused_form
-from seq2seq_attn.ops.multi_head import FusedMultiHead, JoinedSource, multi_head
+from seq2seq_attn.ops.attention import FusedMultiHead, JoinedSource, multi_head
 
 B, HEADS, QUERY, KEY = 3, 2, 7, 11
 SIZES = [  # steps, positions, size of a head: within one register, and beyond several

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seq2seq_attn.models.recurrent.cells import scan as reference_scan
-from seq2seq_attn.ops.scan import Scan, scan
+from seq2seq_attn.ops.recurrent import scan
 
 COUNTS, HIDDEN = [4, 4, 3, 1], 5  # sentences of 4, 3, 3 and 2 words
 
@@ -37,13 +37,13 @@ LAYOUTS = pytest.mark.parametrize(("reverse", "rows_before"), [(False, None), (T
 def test_a_scan_of_packed_sentences_equals_a_loop_over_each_sentence(reverse, rows_before):
     a, b, *before = (tensor.detach() for tensor in drawn(rows_before))
     expected = by_sentence(a, b, before[0] if before else None, reverse)
-    for implementation in (reference_scan, Scan.apply):
+    for implementation in (reference_scan, scan):
         found = implementation(a, b, COUNTS, before[0] if before else None, reverse)
         torch.testing.assert_close(found, expected)
 
 
 @LAYOUTS
-@pytest.mark.parametrize("implementation", [reference_scan, Scan.apply])
+@pytest.mark.parametrize("implementation", [reference_scan, scan])
 def test_gradients_equal_finite_differences(implementation, reverse, rows_before):
     def run(a, b, before=None):
         return implementation(a, b, COUNTS, before, reverse)

@@ -3,24 +3,29 @@
 Those for the CPU are in C++; those for a GPU, the steps of a recurrent decoder alone, in Triton (`gpu.py`). Each has an
 implementation in torch next to its caller, or is used by a form that falls back to the class it stands for: for
 machines without a compiler or Triton, other devices and other dtypes. Kernels are compiled when they are first needed,
-those in C++ by `build.py` in two seconds, and cached. `SEQ2SEQ_ATTN_NATIVE=0` in the environment disables them.
+those in C++ by `build.py`, and cached. `SEQ2SEQ_ATTN_NATIVE=0` in the environment disables them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.ops.native.build import SWITCH, library, warn_of_no_kernels
-from seq2seq_attn.ops.native.declarations import Kernel, declared
 
 __all__ = ["LONGEST_SOURCE_ON_GPU", "gpu_kernels", "has_kernels", "run"]
 
+SOURCES = Path(__file__).parent
 LONGEST_SOURCE_ON_GPU = 1024  # its kernels hold the scores of a sentence in registers
 
 
@@ -69,12 +74,62 @@ def run(name: str, dtype: torch.dtype, **arguments: Tensor | float | None) -> No
     kernel.call(*values, torch.get_num_threads())
 
 
+class Parameter(NamedTuple):
+    """What a kernel takes as one argument."""
+
+    kind: Any  # the dtype of a tensor, or int or float
+    is_dense: bool  # whether a tensor must be contiguous
+
+
+class Kernel(NamedTuple):
+    """A function of a compiled library, and its parameters by name, without the number of threads."""
+
+    call: Callable[..., None]
+    parameters: dict[str, Parameter]
+
+
+_DECLARATION = re.compile(r'^extern "C" void (\w+)\(([^)]*)\)', re.MULTILINE)
+_POINTERS = {"float": torch.float32, "bool": torch.bool, "Index": torch.int64}
+_VALUES: dict[str, type[int] | type[float]] = {"Index": int, "double": float}
+
+
+@cache
+def declarations() -> dict[str, list[tuple[str, str, bool]]]:
+    """Name, type and whether it is a pointer, of each parameter of every kernel; C++ is where they are written.
+
+        extern "C" void dropout(Index numbers, const Number *x, ..., double scale, Index threads) {
+
+    `Number` is the dtype that the library is compiled for. The last parameter is the number of threads. A parameter
+    `x_stride` says that the rows of the tensor `x` may be apart; all other tensors are contiguous.
+    """
+    found = {}
+    for path in sorted(SOURCES.glob("*.cpp")):
+        for name, parameters in _DECLARATION.findall(path.read_text(encoding="utf-8")):
+            found[name] = [_parsed(each) for each in parameters.split(",")]
+    return found
+
+
+def _parsed(parameter: str) -> tuple[str, str, bool]:
+    *kind, name = parameter.replace("*", " * ").split()
+    return name, next(word for word in kind if word not in ("const", "*")), "*" in kind
+
+
 @cache
 def _kernel(name: str, dtype: torch.dtype) -> Kernel:
     compiled = library(dtype)
     if compiled is None:
         raise RuntimeError(f"there is no kernel {name}: see `has_kernels`")
-    return declared(compiled, name, dtype)
+    *parameters, _threads = declarations()[name]
+    names = {key for key, _, _ in parameters}
+    kinds = {
+        key: Parameter(_POINTERS.get(kind, dtype) if is_pointer else _VALUES[kind], f"{key}_stride" not in names)
+        for key, kind, is_pointer in parameters
+    }
+    call = getattr(compiled, name)
+    by_type = {int: ctypes.c_int64, float: ctypes.c_double}
+    call.argtypes = [*(by_type.get(each.kind, ctypes.c_void_p) for each in kinds.values()), ctypes.c_int64]
+    call.restype = None
+    return Kernel(call, kinds)
 
 
 def _described(tensor: Tensor) -> str:

@@ -15,7 +15,7 @@ from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.ops.decoders import DecoderWeights, decoder_sequence
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, step_forward
 from seq2seq_attn.ops.loss import fused_loss
-from seq2seq_attn.ops.native.declarations import declarations
+from seq2seq_attn.ops.native import declarations
 from seq2seq_attn.ops.scorers import additive_scores, read_backward, read_forward
 
 BATCH, SOURCE, TARGET, DECODER, VALUES, SCORES, WORDS = 5, 3, 4, 19, 23, 37, 131  # not multiples of a vector register

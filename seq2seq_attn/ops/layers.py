@@ -1,4 +1,4 @@
-"""Linear layers and matrix products by the library that is fastest on the processor: MKL or oneDNN.
+"""Linear layers, dropout and layer normalization; matrix products by the library that is fastest: MKL or oneDNN.
 
 Torch computes fp32 products with MKL, which uses AVX-512 on Intel processors only. oneDNN, which torch includes for
 bf16, uses it on all processors that have it: on an AMD EPYC with AVX-512 it is more than twice as fast at the shapes of
@@ -27,13 +27,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import first_derivative_only
 from seq2seq_attn.ops.form import Form
 
 MIN_MULTIPLICATIONS = 1 << 20  # below this, the call costs more than oneDNN saves
+MIN_WEIGHTS = 1 << 17  # in fp32: MKL multiplies by smaller matrices as fast
 FINE, COARSE = 16, 64  # the number of rows is a multiple of FINE up to FEW_ROWS, of COARSE beyond
 FEW_ROWS = 256
+LEVELS = 1 << 16  # probabilities of dropout are quantized to this many
 PANEL = 32  # outputs of a packed matrix that are neighbors in memory, as in native/panels.h
 
 
@@ -126,7 +129,7 @@ def weight_gradient(grad_y: Tensor, x: Tensor) -> Tensor:
     """dL/dW = Σ_m dL/dy_m x_m' (N, K) of y = x W', outside autograd, from dL/dy (M, N) and x (M, K)."""
     whole = len(x) // COARSE * COARSE
     left, right = grad_y[:whole], x[:whole]
-    if not _use_onednn(left, right.t()):
+    if not _use_onednn(left, right.t(), left.shape[1] * right.shape[1]):
         return grad_y.t() @ x
     if x.dtype == torch.bfloat16:  # torch calls oneDNN, which takes transposed operands without a copy
         result = left.t() @ right
@@ -144,7 +147,7 @@ def weight_gradient(grad_y: Tensor, x: Tensor) -> Tensor:
 
 def add_weight_gradient_(total: Tensor, grad_y: Tensor, x: Tensor) -> None:
     """Adds `weight_gradient` of these rows to a total (N, K), whose dtype may be wider."""
-    if total.dtype != x.dtype or _use_onednn(grad_y, x.t()):
+    if total.dtype != x.dtype or _use_onednn(grad_y, x.t(), total.numel()):
         total += weight_gradient(grad_y, x)
     else:
         total.addmm_(grad_y.t(), x)
@@ -191,11 +194,12 @@ class _Linear(torch.autograd.Function):
         )
 
 
-def _use_onednn(x: Tensor, weight: Tensor) -> bool:
+def _use_onednn(x: Tensor, weight: Tensor, weights: int | None = None) -> bool:
     return (
         x.device.type == "cpu"
         and x.dtype == weight.dtype
         and x.numel() * len(weight) >= MIN_MULTIPLICATIONS
+        and (x.dtype != torch.float32 or (weights or weight.numel()) >= MIN_WEIGHTS)
         and onednn_is_faster(x.dtype)
     )
 
@@ -226,3 +230,82 @@ def _cpu_description() -> str:
         return Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor()
+
+
+class LayerNorm(Form, nn.LayerNorm):
+    """`torch.nn.LayerNorm` in full precision, rounded to the dtype of x at the end.
+
+    On a CPU, its backward pass in half precision sums the gradients of gain and bias over all rows in half precision:
+    with a thousand rows they are off by a tenth.
+    """
+
+    stands_for = nn.LayerNorm
+
+    def forward(self, input: Tensor) -> Tensor:
+        gain, bias = (None if each is None else full_precision(each) for each in (self.weight, self.bias))
+        return F.layer_norm(full_precision(input), self.normalized_shape, gain, bias, self.eps).to(input.dtype)
+
+
+class Dropout(Form, nn.Dropout):
+    """`torch.nn.Dropout`, by a kernel where there is one (Srivastava et al. 2014).
+
+    There, each decision uses 16 random bits: p is rounded to a multiple of 2^-16. The scale uses the rounded p, so the
+    expectation of the result is x exactly.
+    """
+
+    stands_for = nn.Dropout
+
+    @classmethod
+    def why_not(cls, module: nn.Dropout) -> str | None:
+        return "it works in place" if module.inplace else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        dropped = self._dropped()
+        if dropped == 0:
+            return input
+        return _drop(input, None, dropped) if _drops_by_kernel(dropped, input) else super().forward(input)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + dropout(y), in one pass over memory where there is a kernel."""
+        dropped = self._dropped()
+        if x.shape == y.shape and x.dtype == y.dtype and _drops_by_kernel(dropped, x, y):
+            return _drop(y, x, dropped)
+        added: Tensor = x + self(y)
+        return added
+
+    def _dropped(self) -> int:
+        """The number of LEVELS at which an element is dropped."""
+        return round(self.p * LEVELS) if self.training else 0
+
+
+def _drops_by_kernel(dropped: int, *inputs: Tensor) -> bool:
+    return 0 < dropped < LEVELS and all(map(native.has_kernels, inputs))
+
+
+def _drop(x: Tensor, addend: Tensor | None, dropped: int) -> Tensor:
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    result: Tensor = _Dropout.apply(x, addend, dropped, seed)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Dropout(torch.autograd.Function):
+    """dropout(x) or a + dropout(x) by the kernel, which derives the mask from a seed in both passes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, addend: Tensor | None, dropped: int, seed: int) -> Tensor:
+        ctx.dropped, ctx.seed = dropped, seed
+        return _dropout(x, addend, dropped, seed)
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
+        grad_x = _dropout(grad_y, None, ctx.dropped, ctx.seed) if ctx.needs_input_grad[0] else None
+        return grad_x, grad_y if ctx.needs_input_grad[1] else None, None, None
+
+
+def _dropout(x: Tensor, addend: Tensor | None, dropped: int, seed: int) -> Tensor:
+    x, addend = x.contiguous(), None if addend is None else addend.contiguous()
+    y = torch.empty_like(x)
+    scale = LEVELS / (LEVELS - dropped)
+    native.run("dropout", x.dtype, numbers=x.numel(), x=x, addend=addend, y=y, seed=seed, dropped=dropped, scale=scale)
+    return y
