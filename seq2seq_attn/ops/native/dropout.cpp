@@ -1,4 +1,4 @@
-// Dropout without a stored mask; the reference implementation is torch's, see ops/dropout.py.
+// Dropout without a stored mask; the reference implementation is torch's, see ops/layers.py.
 #include "numbers.h"
 
 // A hash in which every input bit affects every output bit.

@@ -1,4 +1,4 @@
-// Softmax attention over scaled dot products for training; the reference implementation is torch's, see ops/multi_head.py.
+// Softmax attention over scaled dot products for training; the reference implementation is torch's, see ops/attention.py.
 //
 // Heads are side by side in every vector: queries (sentences, steps, heads * size), keys and values (sentences,
 // positions, heads * size). One head of one sentence is six small products, which stay in a core's cache.

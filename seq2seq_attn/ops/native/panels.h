@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr Index PANEL = 32;  // also in ops/linear.py
+constexpr Index PANEL = 32;  // also in ops/layers.py
 
 // A vector register, and the number of rows whose sums stay in registers.
 #if defined(__AVX512F__)

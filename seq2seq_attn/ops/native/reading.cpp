@@ -1,5 +1,5 @@
 // A step of attention, forward and backward, with additive scores v . tanh(q + k), or with dot products q . k where v
-// is null; the reference implementations are in ops/fused_scorers.py.
+// is null; the reference implementations are in ops/scorers.py.
 //
 // The hidden layer tanh(q + k) is never stored: it is summed while it is in registers, and recomputed in the backward
 // pass. Padding is skipped.
