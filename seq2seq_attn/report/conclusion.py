@@ -87,7 +87,8 @@ def _compared(results: Results, pair: PairedComparison, runs: int) -> str:
         return f"{pair.arm} does not differ significantly from {pair.baseline}: {difference}{evidence}{power}."
     these = "this training" if runs == 1 else "these training runs"
     if pair.p_reported is None:
-        return f"{pair.arm} differs from {pair.baseline} by {difference} in {these}; a single test sentence allows no test."
+        seen = f"{pair.arm} differs from {pair.baseline} by {difference} in {these}"
+        return f"{seen}; a single test sentence allows no test."
     evidence = f" (95 % interval {low} to {high} over test sentences, {_p(pair.p_reported)})"
     if pair.differs_in_these_runs:
         more = "higher" if pair.difference > 0 else "lower"
