@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
+from seq2seq_attn.attention.user_code import load_place
 from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
-from seq2seq_attn.evaluation.metrics import LOSS, METRICS, Metric, checked_metrics
+from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.seq2seq import ModelConfig, default_model
 from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict
@@ -150,7 +151,12 @@ class EvaluationConfig(ScoringOptions):
     @property
     def main(self) -> Metric:
         """The metric of validation and comparisons."""
-        return METRICS[self.metrics[0]]
+        return self.chosen[0]
+
+    @property
+    def chosen(self) -> list[Metric]:
+        """The metrics that are named, the main one first."""
+        return find_metrics(self.metrics, load_place)
 
     @property
     def words(self) -> tuple[str, bool]:
@@ -160,7 +166,8 @@ class EvaluationConfig(ScoringOptions):
     @field_validator("metrics")
     @classmethod
     def _are_known(cls, metrics: tuple[str, ...]) -> tuple[str, ...]:
-        return checked_metrics(metrics)
+        find_metrics(metrics, load_place)
+        return metrics
 
     @field_validator("tokenize")
     @classmethod
@@ -232,10 +239,17 @@ class Config(Strict):
     def _metrics_have_what_they_need(self) -> Config:
         files = {"lc_tok": ("data.test.lc_tok", self.data.test and self.data.test.lc_tok)}
         files["comet"] = "evaluation.comet", self.evaluation.comet
-        for key in self.evaluation.metrics:
-            needed = METRICS[key].needs
-            if needed is not None and files[needed][1] is None:
-                raise ValueError(f"evaluation.metrics has {key}, which needs a file; name it in {files[needed][0]}")
+        for metric in self.evaluation.chosen:
+            if metric.needs is not None and files[metric.needs][1] is None:
+                raise ValueError(
+                    f"evaluation.metrics has {metric.key}, which needs a file; name it in {files[metric.needs][0]}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _candidates_are_ranked_by_a_metric(self) -> Config:
+        if self.search.mbr is not None:
+            find_metrics([self.search.mbr], load_place)
         return self
 
     @model_validator(mode="after")

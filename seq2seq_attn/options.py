@@ -21,7 +21,6 @@ MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`corpora/lexicon.py`)
 
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 AlignmentRow = Literal["predicted", "read"]
-Utility = Literal["chrf", "bleu"]  # of a candidate, with another as its reference; see `evaluation/bayes_risk.py`
 DEFAULT_METRICS = "bleu", "chrf", "ter", "exact_match"  # keys of `evaluation.metrics.METRICS`, the main one first
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -67,9 +66,10 @@ class SearchRequest(Strict):
         description="Draw from the fewest tokens with this probability in total, above 0 up to 1.",
     )
     seed: int | None = Field(default=None, ge=0, lt=2**32, description="Random seed of what is drawn; 1 unless given.")
-    mbr: Utility | None = Field(
+    mbr: str | None = Field(
         default=None,
-        description="Minimum Bayes risk: rank by mean similarity to all candidates, by this sentence score.",
+        description="Minimum Bayes risk: rank by mean similarity to all candidates, by this metric: chrf, bleu, or "
+        "another that counts sentences.",
     )
     candidates: int | None = Field(
         default=None,
@@ -207,7 +207,8 @@ class ScoringOptions(Strict):
 
     metrics: tuple[str, ...] = Field(
         default=DEFAULT_METRICS,
-        description="Metrics by their keys; by the first, training is validated and systems are compared.",
+        description="Metrics by their keys, or as my_metrics.py:First in a file of your own; by the first, training is "
+        "validated and systems are compared.",
     )
     tokenize: str | None = Field(
         default=None,

@@ -12,7 +12,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.evaluation.groups import Band, scores_by_length
-from seq2seq_attn.evaluation.metrics import ForcedTest, chosen_metrics, score_forced, score_translations
+from seq2seq_attn.evaluation.metrics import ForcedTest, score_forced, score_translations, with_given_files
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import locked
 from seq2seq_attn.files.reading import read_lines
@@ -103,7 +103,7 @@ def score_test(
     expected = model.config.expected(test_set.references, pairs.source, test_set.lc_tok)
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
-    scores = score_translations(translations, expected, chosen_metrics(options.metrics, expected))
+    scores = score_translations(translations, expected, with_given_files(options.chosen, expected))
     counts = options.main.counts([translations], expected)
     if counts is not None:
         scores["by_length"] = scores_by_length(counts, pairs.source, length_bands(options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from seq2seq_attn.api.tables import html_table
@@ -15,9 +16,9 @@ from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer
 from seq2seq_attn.evaluation.groups import scores_by_length
 from seq2seq_attn.evaluation.metrics import (
     METRICS,
-    checked_metrics,
-    chosen_metrics,
+    find_metrics,
     score_translations,
+    with_given_files,
 )
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.files.reading import read_lines
@@ -88,12 +89,12 @@ def evaluate(
         raise UserError("COMET reads the source sentences as well; give them as the source")
     expected_lines = Expected(all_references, sources or (), tokenize, lowercase, code, lowercased, options.comet)
     try:
-        main = METRICS[checked_metrics(options.metrics)[0]]
+        metrics = find_metrics(options.metrics, _load)
     except ValueError as error:
         raise UserError(f"metrics: {error}") from None
-    scores = Scores(score_translations(translations, expected_lines, chosen_metrics(options.metrics, expected_lines)))
+    scores = Scores(score_translations(translations, expected_lines, with_given_files(metrics, expected_lines)))
     systems = [translations, *([] if baseline is None else [lines("baseline", baseline)])]
-    ours, *others = [main.counts([each], expected_lines) for each in systems]
+    ours, *others = [metrics[0].counts([each], expected_lines) for each in systems]
     if ours is not None and sources is not None:
         scores["by_length"] = scores_by_length(ours, sources)
     for theirs in others:
@@ -106,6 +107,12 @@ def evaluate(
             scores["difference"] = asdict(found)
             scores["randomization"] = asdict(approximate_randomization(ours, theirs))
     return scores
+
+
+def _load(place: str) -> ModuleType:
+    from seq2seq_attn.attention.user_code import load_place  # torch, which scores alone do not need
+
+    return load_place(place)
 
 
 ONE_SENTENCE = "a single sentence decides nothing: there is no interval and no p-value; give more"

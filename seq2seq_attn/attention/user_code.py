@@ -30,7 +30,7 @@ def class_at(place: str, class_name: str, *bases: type) -> type:
     ValueError in one line: there is no such file or module, its import fails (with the line number), or it has no such
     class (the closest one is suggested).
     """
-    module = load_file(Path(place)) if place.endswith(".py") else load_module(place)
+    module = load_place(place)
     found = getattr(module, class_name, None)
     if isinstance(found, type) and issubclass(found, bases):
         return found
@@ -40,6 +40,11 @@ def class_at(place: str, class_name: str, *bases: type) -> type:
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has: {', '.join(own) or 'none'}"
     wanted = " or ".join(base.__name__ for base in bases)
     raise ValueError(f"{place}: {class_name!r} is not a class derived from {wanted}; {hint}")
+
+
+def load_place(place: str) -> ModuleType:
+    """The module of a Python file, or of a name that Python can import; ValueError as for these."""
+    return load_file(Path(place)) if place.endswith(".py") else load_module(place)
 
 
 class _File(NamedTuple):

@@ -13,7 +13,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.alignment import parse_links
 from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
-from seq2seq_attn.evaluation.metrics import METRICS, Metric, chosen_metrics, score_translations
+from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_translations, with_given_files
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
 from seq2seq_attn.results.breakdowns import ENOUGH
@@ -32,7 +32,7 @@ class Scoring(NamedTuple):
     @classmethod
     def of(cls, config: Config, test_set: TestSet) -> Scoring:
         expected = config.expected(test_set.references, test_set.pairs.source, test_set.lc_tok)
-        metrics = chosen_metrics(config.evaluation.metrics, expected)
+        metrics = with_given_files(config.evaluation.chosen, expected)
         countings = {each.key: each.counting(expected) for each in metrics if each.counting is not None}
         return cls(expected, metrics, {key: each for key, each in countings.items() if each is not None})
 

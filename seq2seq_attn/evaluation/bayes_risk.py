@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import CHRF
 
-from seq2seq_attn.evaluation.corpus_scores import bleu_metric
+from seq2seq_attn.evaluation.corpus_scores import Expected, bleu_metric
 from seq2seq_attn.evaluation.counts import chrf_of_counts
+from seq2seq_attn.evaluation.metrics import Metric
 
 Matrix = NDArray[np.float64]
 Utility = Callable[[Sequence[str]], Matrix]  # (N, N): the score of text i with text j as its reference, 0 to 100
@@ -35,9 +36,27 @@ def mean_utilities(candidates: Sequence[str], utility: Utility) -> list[float]:
     return [of_text[text] for text in candidates]
 
 
-def utility(name: str, tokenize: str, lowercase: bool = False) -> Utility:
-    """The utility `chrf`, or `bleu` over the tokens of sacrebleu's tokenizer `tokenize`."""
-    return chrf_matrix if name == "chrf" else partial(bleu_matrix, tokenize=tokenize, lowercase=lowercase)
+def utility(metric: Metric, tokenize: str, lowercase: bool = False) -> Utility:
+    """The score of a sentence by a metric that counts; 100 minus the score where less is better.
+
+    BLEU and words are of the tokens of sacrebleu's tokenizer `tokenize`.
+    """
+    if metric.key == "chrf":
+        return chrf_matrix
+    if metric.key == "bleu":
+        return partial(bleu_matrix, tokenize=tokenize, lowercase=lowercase)
+    return partial(_matrix, metric, tokenize, lowercase)
+
+
+def _matrix(metric: Metric, tokenize: str, lowercase: bool, texts: Sequence[str]) -> Matrix:
+    def scores(reference: str) -> NDArray[np.float64]:
+        counting = metric.counting and metric.counting(Expected([[reference] * len(texts)], (), tokenize, lowercase))
+        if counting is None:
+            raise ValueError(f"{metric.key!r} does not count sentences")
+        found = counting.score(counting.count(texts))
+        return found if metric.sign > 0 else 100 - found
+
+    return np.array([scores(theirs) for theirs in texts]).reshape(len(texts), len(texts)).T
 
 
 def bleu_matrix(texts: Sequence[str], tokenize: str, lowercase: bool = False) -> Matrix:

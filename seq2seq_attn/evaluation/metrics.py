@@ -4,15 +4,16 @@ Everything that deals with scores reads these records: validation, scoring a run
 statistics, tables, charts and conclusions. So a new metric is one more record here, or in a user's own file:
 
     from seq2seq_attn.evaluation.counts import percentage
-    from seq2seq_attn.evaluation.metrics import Metric, register
+    from seq2seq_attn.evaluation.metrics import Metric
 
-    def first_word(test):
-        return percentage(test, lambda ours, theirs: (ours.split()[:1] == theirs.split()[:1], 1), max)
+    def first_word(expected):
+        return percentage(expected, lambda ours, theirs: (ours.split()[:1] == theirs.split()[:1], 1), max)
 
-    register(Metric("first", "first word", "First", 1, "higher", "% with the right first word", counting=first_word))
+    First = Metric("first", "first word", "First", 1, "higher", "% with the right first word", counting=first_word)
 
-A metric that says how it counts sentences (`counting`) may come first in `evaluation.metrics`: then training validates
-by it, and arms are compared in it.
+With `evaluation.metrics: [my_metrics.py:First, bleu]` it is one of a configuration; every run keeps the file. A metric
+that says how it counts sentences (`counting`) may come first: then training validates by it, and arms are compared in
+it. `register` adds a metric to those that are known by their keys, such as one of forced decoding.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -112,6 +114,11 @@ class Metric:
         return self.counting is not None or self.from_translations is not None
 
     @property
+    def can_be_main(self) -> bool:
+        """Whether training can be validated by it, and arms compared in it."""
+        return self.counting is not None and self.needs is None
+
+    @property
     def sign(self) -> int:
         """-1 if lower scores are better, else 1."""
         return -1 if self.direction == "lower" else 1
@@ -158,40 +165,61 @@ LOSS = Metric(
     "nats per target token",
     from_forced=lambda test: -test.log_likelihood / max(1, test.tokens),
 )
-METRICS: dict[str, Metric] = {}  # by key
 
 
 def register(metric: Metric) -> Metric:
-    """Add a metric to `METRICS`. ValueError: there is one with this key."""
-    if metric.key in METRICS:
+    """Adds a metric to `METRICS`, in place of an earlier one of the user's own with its key.
+
+    Raises:
+        ValueError: The package has a metric with this key.
+    """
+    if metric.key in PACKAGE_KEYS:
         raise ValueError(f"there is a metric {metric.key!r} already: {METRICS[metric.key].name}")
     METRICS[metric.key] = metric
     return metric
 
 
-def checked_metrics(keys: Sequence[str]) -> tuple[str, ...]:
-    """The keys themselves. ValueError: one is unknown or given twice, or the first does not count sentences."""
-    of_translations = [key for key, metric in METRICS.items() if metric.is_of_translations]
-    for key in keys:
-        if key not in of_translations:
-            nearest = difflib.get_close_matches(key, of_translations, n=1, cutoff=0)[0]
-            known = ", ".join(of_translations)
-            raise ValueError(f"there is no metric {key!r} of translations; did you mean {nearest!r}? There are {known}")
-    if not keys or len(set(keys)) < len(keys):
+def find_metrics(names: Sequence[str], load: Callable[[str], ModuleType]) -> list[Metric]:
+    """The metrics with these keys, or of these names in a user's own files, as in `my_metrics.py:First`.
+
+    Those of files are registered, so that their scores are shown wherever those of others are.
+
+    Args:
+        names: One at least; the first is the main metric.
+        load: Imports the module of a file.
+
+    Raises:
+        ValueError: There is no such metric of translations (the nearest is named), one is given twice, or the first
+            does not count sentences.
+    """
+    known = {key: metric for key, metric in METRICS.items() if metric.is_of_translations}
+    metrics = []
+    for name in names:
+        place, _, own = name.rpartition(":")
+        metric = getattr(load(place), own, None) if place else known.get(own)
+        if not isinstance(metric, Metric) and place:
+            raise ValueError(f"{place}: {own!r} is not a Metric")
+        if metric is None:
+            nearest = difflib.get_close_matches(own, known, n=1, cutoff=0)[0]
+            raise ValueError(
+                f"there is no metric {own!r} of translations; did you mean {nearest!r}? There are {', '.join(known)}; "
+                "name one of your own by its file, as in my_metrics.py:First"
+            )
+        metrics.append(register(metric) if place else metric)
+    if not metrics or len({metric.key for metric in metrics}) < len(metrics):
         raise ValueError("give at least one metric, each once")
-    main = METRICS[keys[0]]
-    if main.counting is None or main.needs is not None:
-        able = ", ".join(key for key in of_translations if METRICS[key].counting and METRICS[key].needs is None)
+    if not metrics[0].can_be_main:
+        able = ", ".join(key for key, metric in known.items() if metric.can_be_main)
         raise ValueError(
-            f"{keys[0]!r} cannot come first: neither validation nor comparison is by it; these can: {able}"
+            f"{metrics[0].key!r} cannot come first: neither validation nor comparison is by it; these can: {able}"
         )
-    return tuple(keys)
+    return metrics
 
 
-def chosen_metrics(keys: Iterable[str], expected: Expected) -> list[Metric]:
-    """The metrics with these keys, and those that need a file, if there is one."""
-    with_file = [key for key, each in METRICS.items() if each.needs and getattr(expected, each.needs) is not None]
-    return [METRICS[key] for key in dict.fromkeys([*keys, *with_file])]
+def with_given_files(metrics: Iterable[Metric], expected: Expected) -> list[Metric]:
+    """These metrics, and those that need a file, if there is one."""
+    with_file = [each for each in METRICS.values() if each.needs and getattr(expected, each.needs) is not None]
+    return list(dict.fromkeys([*metrics, *with_file]))
 
 
 def score_translations(translations: Sequence[str], expected: Expected, metrics: Iterable[Metric]) -> dict[str, Any]:
@@ -216,7 +244,7 @@ def _error_rate(test: ForcedTest) -> float | None:
     return alignment_error_rate(test.links, *test.gold) if test.gold is not None and any(test.links) else None
 
 
-for _metric in (
+_OF_THE_PACKAGE = (
     Metric(
         "bleu",
         "BLEU",
@@ -312,5 +340,6 @@ for _metric in (
         from_forced=lambda test: perplexity(test.log_likelihood / max(1, test.tokens)),
         signature="nrefs:1|tok:{tokenizer}|eos:yes|unit:token",  # the unit is a token, so it depends on the tokenizer
     ),
-):
-    register(_metric)
+)
+METRICS: dict[str, Metric] = {metric.key: metric for metric in _OF_THE_PACKAGE}  # by key; and those of the user's own
+PACKAGE_KEYS = frozenset(METRICS)

@@ -17,6 +17,7 @@ from safetensors.torch import load_model
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from seq2seq_attn.attention.user_code import load_place
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.codec import Codec, load_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
@@ -432,10 +433,15 @@ class TrainedModel:
     ) -> list[Hypothesis]:
         """The n best texts among the candidates, each as one hypothesis with its mean utility as score, best first."""
         from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility  # imports sacrebleu
+        from seq2seq_attn.evaluation.metrics import find_metrics
 
+        try:
+            (metric,) = find_metrics([name], load_place)
+        except ValueError as error:
+            raise UserError(f"mbr: {error}") from None
         self.at_step()
         texts = [self.text(source, each, options) for each in candidates]
-        means = mean_utilities(texts, utility(name, *self.config.evaluation.words))
+        means = mean_utilities(texts, utility(metric, *self.config.evaluation.words))
         distinct: dict[str, Hypothesis] = {}
         for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
             distinct.setdefault(text, hypothesis._replace(score=mean))

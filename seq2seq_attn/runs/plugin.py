@@ -1,4 +1,4 @@
-"""Scorers, normalizers, windows and positions in a user's own Python files: loaded on request, and copied into the run.
+"""Scorers and other parts, and metrics, in a user's own Python files: loaded on request, and copied into the run.
 
 A configuration names such a class by its location, `my_file.py:MyScorer`. A run keeps the file, and the modules that it
 imports from the same folder, in `plugins/`, and its config.yaml names the copies: the run can be moved, and the
@@ -114,7 +114,7 @@ def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> dict[str, Any]:
-    """The values with every `file.py:Class` of the model replaced."""
+    """The values with every `file.py:Class` of the model, and of the metrics, replaced."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -124,4 +124,4 @@ def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> d
         file, part = place_and_class(value) if isinstance(value, str) else ("", "")
         return change(file, part) if file.endswith(".py") else value
 
-    return values | {"model": changed(values["model"])} if "model" in values else values
+    return values | {key: changed(values[key]) for key in ("model", "search", "evaluation") if key in values}

@@ -8,6 +8,7 @@ import pytest
 import seq2seq_attn as s2s
 from seq2seq_attn.api.scores import Scores
 from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility
+from seq2seq_attn.evaluation.metrics import METRICS
 
 SIDES = ("a b c", "c a b", "b c a")  # with a word that this model does not know
 
@@ -43,7 +44,7 @@ def test_minimum_bayes_risk_compares_what_is_shown(model):
     (beam,) = model.translate(SIDES[:1], n_best=5, beam_size=5).n_best
     assert sum("<unk>" in text for text in beam) > 1
     (best,) = model.translate(SIDES[:1], mbr="chrf", candidates=5, n_best=5, beam_size=5)
-    utilities = dict(zip(beam, mean_utilities(beam, utility("chrf", "none")), strict=True))
+    utilities = dict(zip(beam, mean_utilities(beam, utility(METRICS["chrf"], "none")), strict=True))
     assert {each.text: each.score for each in best.candidates} == pytest.approx(utilities)
     scores = model.score([(best.source, each.text) for each in best.candidates if each.text]).log_probabilities
     assert scores == pytest.approx([each.log_probability for each in best.candidates if each.text], abs=1e-4)

@@ -2,17 +2,19 @@
 
 import csv
 import io
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from counted import word_errors
 from rich.console import Console
+from toy_experiment import EXPERIMENT
 
+import seq2seq_attn as s2s
 from seq2seq_attn.api.scores import Scores
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Score
 from seq2seq_attn.evaluation.metrics import METRICS, Metric
 from seq2seq_attn.files.reading import read_lines
@@ -49,10 +51,25 @@ SHARPNESS = Metric(
 )
 
 
-@pytest.fixture
-def both(monkeypatch):
-    for metric in (RATIO, SHARPNESS):
-        monkeypatch.setitem(METRICS, metric.key, metric)
+MINE = """
+from seq2seq_attn.evaluation.counts import percentage
+from seq2seq_attn.evaluation.metrics import Metric
+
+
+def wrong_first_words(expected):
+    return percentage(expected, lambda ours, theirs: (ours.split()[:1] != theirs.split()[:1], 1), min, "mine")
+
+
+Wrong = Metric("wrong", "wrong first words", "Wrong", 2, "lower", "% without the right first word", wrong_first_words)
+"""
+
+
+@pytest.fixture(scope="module")
+def both():
+    with pytest.MonkeyPatch.context() as patch:
+        for metric in (RATIO, SHARPNESS):
+            patch.setitem(METRICS, metric.key, metric)
+        yield
 
 
 def scored_by(grid, *metrics):
@@ -64,6 +81,21 @@ def scored_by(grid, *metrics):
     return grid._replace(runs=[run._replace(config=scored(run.config)) for run in grid.runs])
 
 
+@pytest.fixture(scope="module")
+def compared(both, toy_corpus, tmp_path_factory):
+    """A comparison with both metrics: its grid and its folder."""
+    folder = tmp_path_factory.mktemp("metrics")
+    (folder / "experiment.yaml").write_text(EXPERIMENT.format(folder=toy_corpus))
+    grid = scored_by(read_experiment(folder / "experiment.yaml"), "bleu", "length_ratio")
+    compare(grid, folder / "mine", bar=None)
+    return grid, folder / "mine"
+
+
+@pytest.fixture
+def results(compared):
+    return Results.load(compared[1] / "results.json")
+
+
 def shown(results):
     """The table in each format."""
     console = Console(file=io.StringIO(), width=400, color_system=None)
@@ -71,29 +103,23 @@ def shown(results):
     return {"terminal": console.file.getvalue(), "markdown": markdown(results), "latex": as_latex(results)}
 
 
-def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, tmp_path):
-    grid = scored_by(grid, "bleu", "length_ratio")
-    results = compare(grid, tmp_path / "mine")
-    tests = {
-        arm: [read_metrics(tmp_path / "mine" / "runs" / run.folder)["test"] for run in runs]
-        for arm, runs in grid.arms()
-    }
-    written = json.loads((tmp_path / "mine" / "results.json").read_text())
-    for arm, saved in zip(results.arms, written["arms"], strict=True):
+def test_a_registered_metric_is_computed_collected_saved_and_shown(compared, results):
+    grid, folder = compared
+    tests = {arm: [read_metrics(folder / "runs" / run.folder)["test"] for run in runs] for arm, runs in grid.arms()}
+    for arm in results.arms:
         ratios = [test["length_ratio"]["value"] for test in tests[arm.name]]
-        assert saved["scores"]["length_ratio"]["mean"] == arm.scores["length_ratio"].mean == np.mean(ratios)
+        assert arm.scores["length_ratio"].mean == np.mean(ratios)
     distracted, attention = results.arms
     assert "sharpness" not in distracted.scores
     assert tests["distracted"][0]["sharpness"] is None
     assert attention.scores["sharpness"].mean == np.mean([test["sharpness"] for test in tests["attention"]])
     assert results.signatures["length_ratio"] == "words:whitespace"
     assert results.signatures["sharpness"] == "t:word"
-    assert Results.load(tmp_path / "mine" / "results.json") == results
 
     ratio, sharp = (
         f"{attention.scores[key].mean:.{digits}f}" for key, digits in (("length_ratio", 4), ("sharpness", 3))
     )
-    page = html_page(read_contents(tmp_path / "mine"))
+    page = html_page(read_contents(folder))
     for name, text in (shown(results) | {"html": page}).items():
         for part in ("Ratio", ratio, "Sharp", sharp, "words per reference word", "largest weight, higher is better"):
             assert part in text, (name, part)
@@ -106,55 +132,57 @@ def test_a_registered_metric_is_computed_collected_saved_and_shown(both, grid, t
     assert any(line.startswith("sharpness ") for line in said.splitlines())
 
 
-def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(grid, tmp_path, monkeypatch):
-    before = compare(grid, tmp_path / "mine")
-    monkeypatch.setitem(METRICS, RATIO.key, RATIO)
-    monkeypatch.setitem(METRICS, SHARPNESS.key, SHARPNESS)
-    config = grid.runs[0].config
-    evidence, test = Evidence.load(tmp_path / "mine" / EVIDENCE), read_test(config.data.test)
-    after = collect(scored_by(grid, *config.evaluation.metrics, "length_ratio"), evidence, test)
-    for arm, known in zip(after.arms, before.arms, strict=True):
-        assert arm.scores["length_ratio"].mean > 0
-        assert "sharpness" not in arm.scores, "weights are not kept, so the runs need to be evaluated again"
+def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(compared, results):
+    grid, folder = compared
+    evidence, test = Evidence.load(folder / EVIDENCE), read_test(grid.runs[0].config.data.test)
+    after = collect(scored_by(grid, "bleu", "length_ratio", "wer"), evidence, test)
+    for arm, known in zip(after.arms, results.arms, strict=True):
+        assert arm.scores["wer"].mean > 0
         assert {key: arm.scores[key] for key in known.scores} == known.scores
 
 
-def test_results_with_a_metric_that_is_not_registered_are_still_shown(both, grid, tmp_path, monkeypatch):
-    results = compare(scored_by(grid, "bleu", "length_ratio"), tmp_path / "mine")
+def test_results_with_a_metric_that_is_not_registered_are_still_shown(compared, results, monkeypatch):
     monkeypatch.delitem(METRICS, RATIO.key)
-    loaded = Results.load(tmp_path / "mine" / "results.json")
-    assert loaded == results
+    loaded = Results.load(compared[1] / "results.json")
     (column,) = (each for each in columns(loaded) if each.header == "Ratio")
     assert column.cells[0].numbers[0] == results.arms[0].scores["length_ratio"].mean
 
 
-def test_arms_are_trained_and_compared_in_a_metric_of_which_less_is_better(grid, tmp_path):
-    """The word error rate comes first: it validates, heads the table, is tested, and the lower one is called better."""
-    results = compare(scored_by(grid, "wer", "chrf"), tmp_path / "mine")
-    assert [metric.label for metric in results.metrics[:2]] == ["WER", "chrF"]
+def test_a_metric_in_a_file_of_the_users_own_validates_selects_scores_and_compares(values, tmp_path, request):
+    """One of which less is better; nothing outside its file names it. Every run keeps the file."""
+    request.addfinalizer(lambda: METRICS.pop("wrong", None))
+    mine = tmp_path / "my_metrics.py"
+    mine.write_text(MINE)
+    values["base"]["training"] |= {"monitor": "score"}
+    scoring = {"metrics": [f"{mine}:Wrong", "chrf"]}
+    results = s2s.compare(values | {"seeds": [1]}, tmp_path / "mine", silent=True, evaluation=scoring).results
+    assert [metric.label for metric in results.metrics[:2]] == ["Wrong", "chrF"]
     assert list(results.comparisons[0].others) == ["chrf"]
-    assert results.best.scores["wer"].mean == min(arm.scores["wer"].mean for arm in results.arms)
-    curves = CURVES.load(tmp_path / "mine")
-    for arm in results.arms:
-        assert min(curves[arm.name][0].validation_score) > 30, "a percentage of words, and most of them are wrong"
-        counts = [
-            word_errors(
-                read_lines(tmp_path / "mine/runs" / run.folder / "test.translations.txt"),
-                read_lines(grid.runs[0].config.data.test.target),
-            ).value
-            for run in dict(grid.arms())[arm.name]
-        ]
-        assert arm.scores["wer"].mean == pytest.approx(np.mean(counts))
+    assert results.best.scores["wrong"].mean == min(arm.scores["wrong"].mean for arm in results.arms)
     page = html_page(read_contents(tmp_path / "mine"))
     for text in (*shown(results).values(), page):
-        assert "edits per 100 words of the reference, lower is better" in text
-    assert "WER by source length" in page
-    assert [column.header for column in columns(results)][2] == "WER"
+        assert "% without the right first word, lower is better" in text.replace("\\%", "%")
+    assert "Wrong by source length" in page
+
+    references = read_lines(values["base"]["data"]["test"]["target"])
+    curves = CURVES.load(tmp_path / "mine")
+    mine.unlink()
+    for arm in results.arms:
+        folder = tmp_path / "mine/runs" / arm.name / "seed-1"
+        lines = read_lines(folder / "test.translations.txt")
+        both = zip(lines, references, strict=True)
+        wrong = 100 * np.mean([ours.split()[:1] != theirs.split()[:1] for ours, theirs in both])
+        assert arm.scores["wrong"].mean == pytest.approx(wrong)
+        assert read_metrics(folder)["training"]["best"] == min(curves[arm.name][0].validation_score)
+        assert s2s.load(folder).evaluate()["wrong"]["value"] == pytest.approx(wrong)
+    metric = f"{folder}/plugins/my_metrics.py:Wrong"
+    assert s2s.evaluate(lines, references, metrics=[metric])["wrong"]["value"] == pytest.approx(wrong)
+    with pytest.raises(UserError, match=r"my_metrics\.py: 'Right' is not a Metric"):
+        s2s.evaluate(lines, references, metrics=[metric.replace("Wrong", "Right")])
 
 
 @pytest.mark.parametrize(("direction", "verdict"), [("higher", "worse"), ("lower", "better")])
-def test_the_verdict_follows_the_direction_of_the_metric(direction, verdict, grid, tmp_path):
-    results = compare(grid, tmp_path / "mine")
+def test_the_verdict_follows_the_direction_of_the_metric(direction, verdict, results):
     joint = JointTest(0.001, 0.002, -9.0, -7.0, 4.0, False, None)
     pair = replace(results.comparisons[0], difference=-8.0, low=-9.0, high=-7.0, joint=joint)
     main = replace(results.main, direction=direction, floor=None)

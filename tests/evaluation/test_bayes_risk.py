@@ -10,13 +10,15 @@ from sacrebleu import BLEU, CHRF
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.bayes_risk import bleu_matrix, chrf_matrix, mean_utilities, utility
+from seq2seq_attn.evaluation.corpus_scores import Expected
+from seq2seq_attn.evaluation.metrics import METRICS
 
 CANDIDATES = ["the cat sat on the mat", "a cat sat on the mat", "the cat sat on a mat", "dogs bark"]
 
 
 @pytest.mark.parametrize(("name", "reference"), [("chrf", CHRF()), ("bleu", BLEU(effective_order=True))])
 def test_a_utility_is_the_mean_of_sacrebleus_sentence_scores(name, reference):
-    found = mean_utilities(CANDIDATES, utility(name, "13a"))
+    found = mean_utilities(CANDIDATES, utility(METRICS[name], "13a"))
     for index, (ours, value) in enumerate(zip(CANDIDATES, found, strict=True)):
         others = [theirs for place, theirs in enumerate(CANDIDATES) if place != index]
         scores = [reference.sentence_score(ours, [theirs]).score for theirs in others]
@@ -51,8 +53,16 @@ def test_duplicates_count():
 @pytest.mark.parametrize("name", ["chrf", "bleu"])
 def test_the_text_of_the_majority_wins_even_if_it_is_empty(name):
     candidates = ["b", "", "", "a b c d", ""]
-    found = mean_utilities(candidates, utility(name, "none"))
+    found = mean_utilities(candidates, utility(METRICS[name], "none"))
     assert max(zip(found, candidates, strict=True)) == (pytest.approx(60), "")
+
+
+@pytest.mark.parametrize("key", ["wer", "cer", "exact_match"])
+def test_any_metric_that_counts_ranks_candidates(key):
+    found = mean_utilities(CANDIDATES, utility(METRICS[key], "13a", lowercase=True))
+    for ours, value in zip(CANDIDATES, found, strict=True):
+        scores = [METRICS[key].score([ours], Expected([[theirs]])).value for theirs in CANDIDATES]
+        assert value == pytest.approx(np.mean(scores) if key == "exact_match" else 100 - np.mean(scores))
 
 
 def test_bleu_has_the_tokenizer_that_is_named():

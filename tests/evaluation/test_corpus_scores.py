@@ -25,7 +25,7 @@ from seq2seq_attn.evaluation.corpus_scores import (
     score_sentences,
     tokenizer_remark,
 )
-from seq2seq_attn.evaluation.metrics import METRICS, chosen_metrics, score_translations
+from seq2seq_attn.evaluation.metrics import METRICS, score_translations, with_given_files
 
 EVERY_METRIC = [bleu, chrf, ter, exact_match, word_errors, character_errors]
 EVERY_MODULE = [path.stem for path in Path(evaluation.__file__).parent.glob("[a-z]*.py")]
@@ -297,6 +297,6 @@ def test_comet_is_a_metric_where_sources_and_a_model_are_given(comet_package):
     path, _ = comet_package
     lines = ["a b c d e"]
     for test, has_comet in ((Expected([lines]), False), (Expected([lines], ["source of a b c d e"], comet=path), True)):
-        scores = score_translations(lines, test, chosen_metrics(["bleu"], test))
+        scores = score_translations(lines, test, with_given_files([METRICS["bleu"]], test))
         assert scores.keys() == ({"bleu", "comet"} if has_comet else {"bleu"})
     assert scores["comet"]["value"] == 100

@@ -14,12 +14,12 @@ from seq2seq_attn.evaluation.metrics import (
     METRICS,
     ForcedTest,
     Metric,
-    checked_metrics,
-    chosen_metrics,
+    find_metrics,
     register,
     score_forced,
     score_translations,
     score_value,
+    with_given_files,
 )
 
 
@@ -32,14 +32,13 @@ def test_translations_get_every_score_with_its_signature(lines, references):
     expected = {"bleu": bleu(lines, references), "chrf": chrf(lines, references), "ter": ter(lines, references)}
     plain = {key: {"value": each.value, "signature": each.signature} for key, each in expected.items()}
     test = Expected([references])
-    assert score_translations(lines, test, chosen_metrics(expected, test)) == plain
-    assert [metric.key for metric in chosen_metrics(["exact_match", "bleu"], test)] == ["exact_match", "bleu"]
+    assert score_translations(lines, test, with_given_files([METRICS[key] for key in expected], test)) == plain
 
 
 def test_lowercased_tokenized_bleu_is_scored_only_with_references_of_that_kind(lines, references):
     lowercased = [line.lower() for line in references]
     test = Expected([references], lc_tok=lowercased)
-    score = score_translations(lines, test, chosen_metrics(["bleu"], test))["bleu_lc_tok"]
+    score = score_translations(lines, test, with_given_files([METRICS["bleu"]], test))["bleu_lc_tok"]
     tokenized = [lc_norm_tok(line, "en") for line in lines]
     assert score["value"] == bleu(tokenized, lowercased, tokenize="none", lowercase=True).value
     assert score["signature"].startswith("nrefs:1|case:lc")
@@ -83,7 +82,7 @@ def test_the_edit_distance_is_that_of_a_plain_recursion():
 
 
 def test_a_metric_that_cannot_be_validated_by_does_not_come_first():
-    assert checked_metrics(["wer", "ter"]) == ("wer", "ter")
+    assert [metric.key for metric in find_metrics(["wer", "ter"], None)] == ["wer", "ter"]
     for keys, reason in (
         (["ter", "bleu"], "'ter' cannot come first"),
         (["bleu_lc_tok"], "cannot come first"),
@@ -93,7 +92,7 @@ def test_a_metric_that_cannot_be_validated_by_does_not_come_first():
         ([], "at least one"),
     ):
         with pytest.raises(ValueError, match=reason):
-            checked_metrics(keys)
+            find_metrics(keys, None)
 
 
 def test_whether_a_score_is_informative_depends_on_the_direction():
