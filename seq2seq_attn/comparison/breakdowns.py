@@ -68,16 +68,53 @@ def where_arms_differ(
     """
     source_words = default_tokenizer(config.text.source_language), config.text.lowercase
     target_words = config.evaluation.words
-    sources = bags(test_set.pairs.source, *source_words)
-    references = bags(test_set.pairs.target, *target_words)
+    sources, references = bags(test_set.pairs.source, *source_words), bags(test_set.pairs.target, *target_words)
     translated = {name: [bags(run.translations, *target_words) for run in arm.tested] for name, arm in arms.items()}
-    breakdowns = [_by_reordering(arms, sources, test_set.gold, main), _by_entropy(arms, sources)]
-    source_of = number_sources(test_set.pairs.source)
-    rates = [_faults(translated, references, source_of)]
+    same_groups = partial(_same_groups, arms, sources)
+    rates_of = partial(_rates, translated, references, number_sources(test_set.pairs.source))
+    breakdowns, rates = [], []
     if training is not None:
-        breakdowns.insert(0, _by_rarest_word(arms, sources, count_words(training.source, *source_words)))
-        known = count_words(training.target, *target_words)
-        rates.insert(0, _found_words(translated, references, source_of, known))
+        in_training = count_words(training.source, *source_words), count_words(training.target, *target_words)
+        breakdowns.append(
+            same_groups(
+                "rarest source word",
+                "Frequency of the rarest word of the source in the training text.",
+                in_bands(rarest(sources, in_training[0]), FREQUENCIES),
+            )
+        )
+        rates.append(
+            rates_of(
+                "words of the reference found",
+                "Share of the reference words that the translation also contains, by their frequency in the training "
+                "text.",
+                {label: partial(found, counts=in_training[1], band=band) for label, band in FREQUENCIES.items()},
+            )
+        )
+    links, origin = _links_of_reordering(arms, test_set.gold, main)
+    breakdowns.append(
+        same_groups(
+            "distance of reordering",
+            "Mean jump in source words between consecutive words of the reference (0: same word order), "
+            f"by {origin}. Thirds of the sentences.",
+            in_thirds([mean_jump(each) for each in links]),
+        )
+    )
+    breakdowns.append(_by_entropy(arms, sources))
+    rates.append(
+        rates_of(
+            "repetition and omission",
+            "Repeated bigrams: share of the translation's bigrams that repeat an earlier one more often than the "
+            "reference does; sentences that repeat: share of sentences with such bigrams. Content words missing: share "
+            "of the reference's content words that the translation lacks. Length: number of words relative to the "
+            "reference.",
+            {
+                "repeated bigrams": repeated,
+                "sentences that repeat": repeats,
+                "content words missing": partial(missing, content=content_words(references)),
+                "length": lengths,
+            },
+        )
+    )
     return Breakdowns(
         tuple(each for each in breakdowns if each is not None),
         tuple(each for each in rates if each is not None),
@@ -85,41 +122,26 @@ def where_arms_differ(
     )
 
 
-def _by_rarest_word(arms: _Arms, sources: Sequence[Bag], counts: Mapping[str, int]) -> Breakdown | None:
-    """By the frequency of the rarest source word in the training text."""
-    return _same_groups(
-        "rarest source word",
-        "Frequency of the rarest word of the source in the training text.",
-        in_bands(rarest(sources, counts), FREQUENCIES),
-        arms,
-        sources,
-    )
-
-
-def _by_reordering(arms: _Arms, sources: Sequence[Bag], gold: GoldCorpus | None, main: Metric) -> Breakdown | None:
-    """By reordering distance in the gold links, or else in the links of the best arm."""
+def _links_of_reordering(arms: _Arms, gold: GoldCorpus | None, main: Metric) -> tuple[Sequence[Links], str]:
+    """The gold links, or else those of the best arm that has links; and what they are."""
     if gold is not None:
-        links, origin = gold.sure, "gold links"
-    else:
-        with_links = {name: arm for name, arm in arms.items() if arm.attention}
-        if not with_links:
-            return None
-        best = max(with_links, key=lambda name: main.sign * with_links[name].main.scores().mean())
-        links = with_links[best].attention[0].links
-        origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold links"
-    return _same_groups(
-        "distance of reordering",
-        "Mean jump in source words between consecutive words of the reference (0: same word order), "
-        f"by {origin}. Thirds of the sentences.",
-        in_thirds([mean_jump(each) for each in links]),
-        arms,
-        sources,
-    )
+        return gold.sure, "gold links"
+    with_links = {name: arm for name, arm in arms.items() if arm.attention}
+    if not with_links:
+        return [], ""
+    best = max(with_links, key=lambda name: main.sign * with_links[name].main.scores().mean())
+    origin = f"the links of {best}, seed {with_links[best].runs[0].seed}, as there are no gold links"
+    return with_links[best].attention[0].links, origin
 
 
 def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
     """By the entropy of each arm's own attention weights, averaged over its runs."""
-    results = {name: _by_own_entropy(arm, sources) for name, arm in arms.items() if arm.attention}
+    results = {}
+    for name, arm in arms.items():
+        if arm.attention:
+            runs = zip(*(reading.entropies for reading in arm.attention), strict=True)
+            groups = in_thirds([None if None in seeds else float(np.mean(seeds)) for seeds in runs])
+            results[name] = tuple(_group_result(arm, sources, each.rows, f"{each.label} bits") for each in groups)
     if not results:
         return None
     return Breakdown(
@@ -132,14 +154,8 @@ def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
     )
 
 
-def _by_own_entropy(arm: Arm, sources: Sequence[Bag]) -> tuple[GroupResult | None, ...]:
-    runs = zip(*(reading.entropies for reading in arm.attention), strict=True)
-    entropies = [None if None in seeds else float(np.mean(seeds)) for seeds in runs]
-    return tuple(_group_result(arm, sources, group.rows, f"{group.label} bits") for group in in_thirds(entropies))
-
-
 def _same_groups(
-    name: str, meaning: str, groups: Sequence[Group], arms: _Arms, sources: Sequence[Bag]
+    arms: _Arms, sources: Sequence[Bag], name: str, meaning: str, groups: Sequence[Group]
 ) -> Breakdown | None:
     """A breakdown with the same groups for every arm; None if fewer than two groups have sentences."""
     filled = [group for group in groups if group.rows]
@@ -203,47 +219,13 @@ def by_length(arms: _Arms, sources: Sequence[str], bands: Sequence[Band]) -> Bre
     )
 
 
-def _found_words(
-    arms: _Translated, references: Sequence[Bag], source_of: _Sources, counts: Mapping[str, int]
-) -> Rates | None:
-    """The share of reference words that the translations contain, by their frequency in the training text."""
-    return _rates(
-        "words of the reference found",
-        "Share of the reference words that the translation also contains, by their frequency in the training text.",
-        {label: partial(found, counts=counts, band=band) for label, band in FREQUENCIES.items()},
-        arms,
-        references,
-        source_of,
-    )
-
-
-def _faults(arms: _Translated, references: Sequence[Bag], source_of: _Sources) -> Rates | None:
-    """Repetitions and omissions."""
-    content = content_words(references)
-    return _rates(
-        "repetition and omission",
-        "Repeated bigrams: share of the translation's bigrams that repeat an earlier one more often than the reference "
-        "does; sentences that repeat: share of sentences with such bigrams. Content words missing: share of the "
-        "reference's content words that the translation lacks. Length: number of words relative to the reference.",
-        {
-            "repeated bigrams": repeated,
-            "sentences that repeat": repeats,
-            "content words missing": partial(missing, content=content),
-            "length": lengths,
-        },
-        arms,
-        references,
-        source_of,
-    )
-
-
 def _rates(
-    name: str,
-    meaning: str,
-    counts: Mapping[str, _Count],
     arms: _Translated,
     references: Sequence[Bag],
     source_of: _Sources,
+    name: str,
+    meaning: str,
+    counts: Mapping[str, _Count],
 ) -> Rates | None:
     """A rate per arm and kind of count; None if fewer than two kinds have a rate in any arm."""
     columns = {

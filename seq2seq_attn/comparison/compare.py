@@ -241,5 +241,5 @@ def _demo(quick: bool) -> Experiment:
     if not quick:
         return experiment
     # Over the changes of the arms, which include learning rates for the longer training.
-    arms = {arm: merge(experiment.changes[arm], QUICK) for arm in QUICK_ARMS}
+    arms = {arm: merge(experiment.arms[arm], QUICK) for arm in QUICK_ARMS}
     return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": QUICK_NOTE})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -51,7 +52,7 @@ class Tune(Strict):
     """A search over settings for some of the arms; see `tuning.py`."""
 
     arms: tuple[str, ...] = Field(min_length=1)  # each is tried with every combination of the values
-    values: dict[str, list[Any]] = Field(min_length=1)  # what to try, by key of the configuration
+    values: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)  # what to try, by key
     trial: dict[str, Any] = Field(default_factory=dict)  # further changes for the trials, by key, such as fewer epochs
     others: str | None = None  # the tuned arm whose setting the other arms take; null: they keep their own
 
@@ -61,9 +62,6 @@ class Tune(Strict):
             raise ValueError(
                 "tune has a seed; trials are made with the first of seeds, and compared for their settings"
             )
-        empty = [key for key, values in self.values.items() if not values]
-        if empty:
-            raise ValueError(f"tune.values: {empty[0]} has no values to try")
         if self.others is not None and self.others not in self.arms:
             raise ValueError(f"tune.others = {self.others!r} is not among tune.arms: {', '.join(self.arms)}")
         return self
@@ -83,7 +81,7 @@ class Experiment(Strict):
     question: str = ""  # the heading of the report
     note: str = ""  # what the results cannot show; repeated with the conclusions
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
-    arms: dict[str, dict[str, Any] | list[str]]  # changes by the name of the arm
+    arms: dict[str, dict[str, Any]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
     seeds: Seeds = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
@@ -94,21 +92,21 @@ class Experiment(Strict):
     def _is_no_single_run(cls, values: Any) -> Any:
         if "arms" not in values and any(key in values for key in Config.model_fields):
             raise ValueError("this is the configuration of one run; train it with: seq2seq-attn train")
-        return values
+        return _with_mappings(values)
 
     @model_validator(mode="after")
     def _arms_make_sense(self) -> Experiment:
-        if self.baseline not in self.arms:
-            raise ValueError(f"baseline {self.baseline!r} is not among the arms: {', '.join(self.arms)}")
+        named = {
+            "baseline": [self.baseline],
+            "tune.arms": self.tune.arms if self.tune else (),
+            "contrasts": [arm for pair in self.contrasts for arm in pair],
+        }
+        for key, arms in named.items():
+            if unknown := [arm for arm in arms if arm not in self.arms]:
+                raise ValueError(f"{key}: {unknown[0]!r} is not among the arms: {', '.join(self.arms)}")
         folders = [slug(arm) for arm in self.arms]
         if len(set(folders)) < len(folders):
             raise ValueError("two arms differ in punctuation alone and would share a folder; rename one")
-        for arm in self.tune.arms if self.tune else ():
-            if arm not in self.arms:
-                raise ValueError(f"tune.arms names {arm!r}, which is not among the arms: {', '.join(self.arms)}")
-        unknown = [arm for pair in self.contrasts for arm in pair if arm not in self.arms]
-        if unknown:
-            raise ValueError(f"contrasts name {unknown[0]!r}, which is not among the arms: {', '.join(self.arms)}")
         pairs = [frozenset(pair) for pair in self.contrasts]
         planned = {frozenset((arm, self.baseline)) for arm in self.arms}
         for pair in pairs:
@@ -117,40 +115,31 @@ class Experiment(Strict):
                     f"contrasts: {sorted(pair)} is an arm with itself, with the baseline (which is always tested), "
                     "or given twice"
                 )
-        for arm, change in self.changes.items():
+        for arm, change in self.arms.items():
             if "seed" in change:
                 raise ValueError(
                     f"arm {arm!r} has a seed; every arm is trained with each of the experiment's seeds, or with its "
                     "own: seeds: [5]"
                 )
-        for arm, own in self.own_bases().items():
-            if not isinstance(own, dict | Path | None):
+            if not isinstance(own := change.get(BASE), dict | str | Path | None):
                 raise ValueError(f"arm {arm!r}: base = {own!r} is neither a file nor a mapping")
         return self
 
-    @property
-    def changes(self) -> dict[str, dict[str, Any]]:
-        """The changes of each arm as a mapping."""
-        return {arm: _as_mapping(change) for arm, change in self.arms.items()}
-
-    def own_bases(self) -> dict[str, dict[str, Any] | Path | None]:
-        """By arm, what it changes instead of the base of the experiment; None: that one."""
-        bases = {arm: change.get(BASE) for arm, change in self.changes.items()}
-        return {arm: Path(own) if isinstance(own, str) else own for arm, own in bases.items()}
+    def base_of(self, arm: str) -> dict[str, Any] | Path:
+        """What the arm changes, or its file: the base of the experiment, unless it has one of its own."""
+        own = self.arms[arm].get(BASE)
+        return self.base if own is None else Path(own) if isinstance(own, str) else own
 
 
 def _with_mappings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of an experiment, in which every change of an arm is a mapping, also if it is given as lines."""
+    """The values of an experiment, in which every change of an arm that is given as lines is a mapping."""
     arms = values.get("arms")
     if not isinstance(arms, Mapping):
         return dict(values)
-    return {**values, "arms": {arm: _as_mapping(change) for arm, change in arms.items()}}
-
-
-def _as_mapping(change: Any) -> Any:
-    """A change as a mapping if it is given as lines; anything else stays, for the check of the experiment."""
-    is_lines = isinstance(change, list) and all(isinstance(line, str) for line in change)
-    return override({}, change) if is_lines else change
+    lines = {
+        arm: each for arm, each in arms.items() if isinstance(each, list) and all(isinstance(e, str) for e in each)
+    }
+    return {**values, "arms": {**arms, **{arm: override({}, each) for arm, each in lines.items()}}}
 
 
 class ArmConfig(Config):
@@ -215,17 +204,16 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
         values["arms"] = {arm: _without(SEEDS, change) for arm, change in values["arms"].items()}
     experiment = parse_values(Experiment, values, own, path)
 
-    def values_of(given: dict[str, Any] | Path) -> dict[str, Any]:
-        return read_yaml(path.parent / given if path else given) if isinstance(given, Path) else given
-
-    def base_of(arm: str, own: dict[str, Any] | Path) -> dict[str, Any]:
+    def base_of(arm: str) -> dict[str, Any]:
+        given = experiment.base_of(arm)
         try:
-            return values_of(own)
+            return read_yaml(path.parent / given if path else given) if isinstance(given, Path) else given
         except UserError as error:
+            if given is experiment.base:
+                raise
             raise UserError(f"{f'{path}: ' if path else ''}arm {arm!r}: {error}") from None
 
-    base = values_of(experiment.base)
-    bases = {arm: base if own is None else base_of(arm, own) for arm, own in experiment.own_bases().items()}
+    bases = {arm: base_of(arm) for arm in experiment.arms}
     return parse_overridden(
         [each for each in overrides if each not in own],
         lambda given, origin: make_grid(
@@ -241,7 +229,7 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
     """
     place = f"{path}: " if path else ""
     runs: list[ArmRun] = []
-    for arm, change in experiment.changes.items():
+    for arm, change in experiment.arms.items():
         if SEEDS in bases[arm]:
             raise ConfigError(
                 f"{place}arm {arm!r}: its base has seeds; give them to the experiment, or to the arm", (SEEDS,)
@@ -249,8 +237,8 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
         try:
             config = parse(ArmConfig, merge(bases[arm], _without(BASE, change)))
         except ConfigError as error:
-            file = _base_file(experiment, arm)
-            origin = f"{file}: " if file and not _is_changed(change, error.keys) else ""
+            base = experiment.base_of(arm)
+            origin = f"{base}: " if isinstance(base, Path) and not _is_changed(change, error.keys) else ""
             raise ConfigError(f"{place}arm {arm!r}: {origin}{error}", error.keys) from None
         runs += [
             ArmRun(arm, seed, config.run(seed), run_folder(arm, seed), config.match_parameters)
@@ -281,13 +269,6 @@ def _may_change_sizes(key: str) -> bool:
     return key.split(".")[0] in ("model", "text") and not key.startswith("model.dropout")
 
 
-def _base_file(experiment: Experiment, arm: str) -> Path | None:
-    """The file of the configuration that an arm changes; None if it is part of the experiment."""
-    own = experiment.own_bases()[arm]
-    base = experiment.base if own is None else own
-    return base if isinstance(base, Path) else None
-
-
 def _is_changed(change: Mapping[str, Any], keys: Sequence[str]) -> bool:
     """Whether an arm's change has a value at the place of these keys, or one that holds that place."""
     changed: object = change
@@ -302,14 +283,8 @@ def _is_changed(change: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 def _scored_otherwise(one: Config, other: Config) -> str | None:
     """The first key by which the scores of two arms would be of different things; None if they can be compared."""
-    kinds = (
-        ("data.test", one.data.test, other.data.test),
-        ("evaluation.metrics", one.evaluation.metrics, other.evaluation.metrics),
-        ("evaluation.tokenize", one.evaluation.tokenize, other.evaluation.tokenize),
-        ("evaluation.lowercase", one.evaluation.lowercase, other.evaluation.lowercase),
-        ("evaluation.bands", one.evaluation.bands, other.evaluation.bands),
-    )
-    return next((key for key, ours, theirs in kinds if ours != theirs), None)
+    keys = ("data.test", *(f"evaluation.{key}" for key in ("metrics", "tokenize", "lowercase", "bands")))
+    return next((key for key in keys if attrgetter(key)(one) != attrgetter(key)(other)), None)
 
 
 def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> RunGrid:
@@ -320,7 +295,7 @@ def match_parameters(grid: RunGrid, cache: Cache, say: Say = lambda _: None) -> 
     """
     if not any(run.match_parameters for run in grid.runs):
         return grid
-    count = ParameterCounter(cache)
+    count = parameter_counter(cache)
     arms = {arm: runs[0] for arm, runs in grid.arms()}  # the size is the same for all seeds
     counts = {arm: count(run.config) for arm, run in arms.items() if not run.match_parameters}
     if not counts:
@@ -369,19 +344,18 @@ def with_decoder_size(config: Config, size: int) -> Config:
     return config.model_copy(update={"model": config.model.with_decoder_size(size)})
 
 
-class ParameterCounter:
-    """Counts the parameters of the model of a configuration, on the meta device, without allocating them.
+def parameter_counter(cache: Cache) -> Callable[[Config], int]:
+    """A function that counts the parameters of the model of a configuration, without allocating them.
 
     The count depends on the vocabularies, which come from the same cache as those of the runs.
     """
+    known: dict[tuple[PairFiles, TextConfig], Codecs] = {}  # kept because many sizes are tried
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._codecs: dict[tuple[PairFiles, TextConfig], Codecs] = {}  # kept because many sizes are tried
-
-    def __call__(self, config: Config) -> int:
+    def count(config: Config) -> int:
         text = config.data.train, config.text
-        if text not in self._codecs:
-            self._codecs[text] = cached_codecs(config, self._cache)
+        if text not in known:
+            known[text] = cached_codecs(config, cache)
         with torch.device("meta"):
-            return count_parameters(build_translator(config, *self._codecs[text]))
+            return count_parameters(build_translator(config, *known[text]))
+
+    return count

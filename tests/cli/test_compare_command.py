@@ -185,7 +185,7 @@ def test_an_unknown_arm_or_key_is_refused_before_anything_is_trained(refused, ex
     compare = "compare", experiment / "experiment.yaml", "--output", tmp_path / "out"
     assert "(did you mean 'training.batch_size'?)" in refused(*compare, "training.bach_size=3")
     message = refused(*compare, "baseline=distrcted")
-    assert "command line: baseline 'distrcted' is not among the arms: attention, distracted" in message
+    assert "command line: baseline: 'distrcted' is not among the arms: attention, distracted" in message
     assert not list(tmp_path.iterdir())
 
 

@@ -38,7 +38,7 @@ def ladder(tmp_path_factory):
 def test_every_arm_has_a_valid_configuration(path):
     grid = read_experiment(path)
     experiment = grid.experiment
-    seeds = [len(change.get("seeds", experiment.seeds)) for change in experiment.changes.values()]
+    seeds = [len(change.get("seeds", experiment.seeds)) for change in experiment.arms.values()]
     assert [len(runs) for _, runs in grid.arms()] == seeds
 
 

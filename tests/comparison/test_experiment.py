@@ -102,17 +102,17 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"baseline": "nobody"}, "baseline 'nobody' is not among the arms: distracted, attention"),
-        ({"contrasts": [["attention", "nobody"]]}, "contrasts name 'nobody', which is not among the arms"),
+        ({"baseline": "nobody"}, "baseline: 'nobody' is not among the arms: distracted, attention"),
+        ({"contrasts": [["attention", "nobody"]]}, "contrasts: 'nobody' is not among the arms"),
         ({"contrasts": [["attention", "distracted"]]}, r"with the baseline \(which is always tested\)"),
         ({"contrasts": [["attention", "attention"]]}, "an arm with itself"),
         (
             {"tune": {"arms": ["nobody"], "values": {"training.label_smoothing": [0.1]}}},
-            "tune.arms names 'nobody', which is not among",
+            "tune.arms: 'nobody' is not among",
         ),
         (
             {"tune": {"arms": ["attention"], "values": {"search.beam_size": []}}},
-            "search.beam_size has no values to try",
+            r"tune.values.search.beam_size",
         ),
         (
             {"tune": {"arms": ["attention"], "values": {"search.beam_size": [1]}, "others": "x"}},

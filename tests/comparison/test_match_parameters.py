@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.experiment import ParameterCounter, match_parameters, read_experiment, with_decoder_size
+from seq2seq_attn.comparison.experiment import match_parameters, parameter_counter, read_experiment, with_decoder_size
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
@@ -22,7 +22,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def count(cache):
-    return ParameterCounter(cache)
+    return parameter_counter(cache)
 
 
 @pytest.fixture
