@@ -1,5 +1,7 @@
 """The report of a results folder."""
 
+import json
+
 import pytest
 
 from seq2seq_attn.errors import UserError
@@ -12,7 +14,18 @@ from seq2seq_attn.results.results import Results
 JSON = {"results.json", "curves.json", "attention.json"}
 
 
-def test_page_tables_and_figures_are_written_and_their_paths_returned(folder):
+@pytest.fixture
+def drawn(monkeypatch):
+    """Figures are not rendered, but described by the colors of their lines."""
+
+    def describe(figure, kind):
+        lines = [line for axes in figure.axes for line in axes.get_lines()]
+        return json.dumps({line.get_label(): line.get_color() for line in lines}).encode()
+
+    monkeypatch.setattr(writing, "render", describe)
+
+
+def test_page_tables_and_figures_are_written_and_their_paths_returned(folder, drawn):
     written = write_report(folder)
     pictures = [
         "by_length",
@@ -28,46 +41,28 @@ def test_page_tables_and_figures_are_written_and_their_paths_returned(folder):
     assert {path.name for path in written} == expected
     assert {path.name for path in folder.iterdir()} == expected | JSON
     assert (folder / "table.md").read_text(encoding="utf-8") == markdown(Results.load(folder / "results.json"))
-    for path in written:
-        starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".md": b"# toy", ".tex": b"% Needs", ".csv": b"Arm,"}
-        starts |= {".html": b"<!doctype html>"} | ({".csv": b"table,"} if path.name == "where.csv" else {})
-        assert path.read_bytes().startswith(starts[path.suffix])
 
 
-def test_a_sentence_with_too_many_arms_has_no_figures(folder, monkeypatch):
+def test_a_sentence_with_too_many_arms_has_no_figures(folder, drawn, monkeypatch):
     monkeypatch.setattr(writing, "MOST_FIGURES", 1)
-    monkeypatch.setattr(writing, "render", lambda figure, kind: b"")
-    drawn = {path.stem for path in write_report(folder) if path.suffix == ".svg"}
-    assert drawn == {"by_length", "curves", "attention_2_注意力"}
+    names = {path.stem for path in write_report(folder) if path.suffix == ".svg"}
+    assert names == {"by_length", "curves", "attention_2_注意力"}
 
 
-def test_colors_do_not_depend_on_the_order_of_arms_in_the_curves_file(values, write):
-    folder = write(values | {"attention.json": []})
-    write_report(folder)
-    before = (folder / "curves.svg").read_bytes()
-    values["curves.json"] = dict(reversed(values["curves.json"].items()))
-    write_report(write({"curves.json": values["curves.json"]}))
-    assert (folder / "curves.svg").read_bytes() == before
-
-
-@pytest.mark.parametrize("name", ["curves.json", "attention.json"])
-def test_an_arm_that_is_not_in_the_results_is_refused_and_nothing_is_written(name, values, write):
-    if name == "curves.json":
-        values[name]["stranger"] = []
-    else:
-        values[name][1]["arm"] = "stranger"
+def test_colors_do_not_depend_on_the_order_of_arms_in_the_curves_file(values, write, drawn):
     folder = write(values)
-    with pytest.raises(UserError, match=rf"{name}: arm 'stranger' is not in results.json, which has distracted"):
-        write_report(folder)
-    assert {path.name for path in folder.iterdir()} == JSON
+    write_report(folder)
+    before = json.loads((folder / "curves.svg").read_bytes())
+    values["curves.json"] = dict(reversed(values["curves.json"].items()))
+    write_report(write(values))
+    assert json.loads((folder / "curves.svg").read_bytes()) == before
 
 
-@pytest.mark.parametrize("name", ["examples.json", "making.json"])
-def test_optional_files_are_checked_for_unknown_arms_too(name, all_values, write):
+@pytest.mark.parametrize("name", ["curves.json", "attention.json", "examples.json", "making.json"])
+def test_an_arm_that_is_not_in_the_results_is_refused_and_nothing_is_written(name, all_values, write):
     folder = write(all_values)
-    text = (folder / name).read_text().replace("distracted (C at every step)", "stranger")
-    (folder / name).write_text(text)
-    with pytest.raises(UserError, match=rf"{name}: arm 'stranger' is not in results.json"):
+    (folder / name).write_text((folder / name).read_text().replace("注意力", "stranger"))
+    with pytest.raises(UserError, match=rf"{name}: arm 'stranger' is not in results.json, which has distracted"):
         write_report(folder)
     assert {path.name for path in folder.iterdir()} == set(all_values)
 
