@@ -54,6 +54,23 @@ def test_every_part_has_an_equation_and_a_source():
         assert entry.error is None, entry.name
 
 
+def test_sizes_that_a_part_cannot_take_are_reported_in_place_of_its_parameters():
+    found = scorers(5, 7)
+    (dot,) = (entry for entry in found if entry.name == "dot")
+    assert dot.parameters is None
+    assert "got 5 and 7; use General" in dot.error
+    assert dot.error in repr(found)
+    (dot,) = (entry for entry in scorers(5, 5) if entry.name == "dot")
+    assert (dot.parameters, dot.error) == (0, None)
+
+
+def test_the_listing_names_every_part_under_its_kind():
+    first_words = [line.split()[0] for line in repr(scorers(5, 7)).splitlines() if line[0] != " "]
+    classes = scorer_classes(), normalizer_classes(), window_classes(), position_classes()
+    kinds = "SCORERS", "NORMALIZERS", "WINDOWS", "POSITIONS"
+    assert first_words == [word for kind, each in zip(kinds, classes, strict=True) for word in (kind, *each)]
+
+
 def test_a_bar_in_an_equation_does_not_end_its_cell():
     rows = [line for line in scorers(512, 512).markdown().splitlines() if line.startswith("| `cosine`")]
     assert r"`q · k / (\|q\| \|k\| τ)`" in rows[0]

@@ -20,7 +20,10 @@ def files(tmp_path, monkeypatch):
 
 def test_lists_and_files_get_the_scores_of_sacrebleu(files):
     scores = s2s.evaluate(GOOD, REFERENCES)
-    assert scores["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score)
+    for key in ("bleu", "chrf", "ter"):
+        expected = getattr(sacrebleu, f"corpus_{key}")(GOOD, [REFERENCES]).score
+        assert scores[key]["value"] == pytest.approx(expected)
+    assert scores["exact_match"]["value"] == pytest.approx(100 / 3)
     assert s2s.evaluate("good", "references") == s2s.evaluate("good", REFERENCES) == scores
     assert scores.to_records()[0] == {
         "score": "BLEU", "value": scores["bleu"]["value"], "about": scores["bleu"]["signature"],
@@ -92,8 +95,11 @@ def test_one_sentence_decides_nothing(source):
 
 
 def test_the_language_of_lc_tok_may_be_spelt_in_any_way_but_must_have_rules(files):
-    scores = [s2s.evaluate(["L'eau"], ["L'eau"], lc_tok=["l' eau"], language=name) for name in ("fr", "fra", "French")]
+    lines = ["L'eau coule ici et là"], ["L'or coule ici et là"]
+    lowercased = ["l' eau coule ici et là"]
+    scores = [s2s.evaluate(*lines, lc_tok=lowercased, language=name) for name in ("fr", "fra", "French")]
     assert scores[0] == scores[1] == scores[2]
+    assert scores[0]["bleu"]["value"] < scores[0]["bleu_lc_tok"]["value"] == pytest.approx(100)
     assert "moses-tokenize.fr|" in scores[0]["bleu_lc_tok"]["signature"]
     with pytest.raises(s2s.UserError, match=r"language: the rules of Moses are for .* 'da' is none of them"):
         s2s.evaluate(["a"], ["a"], lc_tok=["a"], language="dan")

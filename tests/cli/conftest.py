@@ -1,8 +1,11 @@
 """The program in this process, and one small trained run that all tests share."""
 
 import io
+import os
 import random
+import signal
 import sys
+import threading
 from typing import NamedTuple
 
 import pytest
@@ -45,6 +48,53 @@ def refused(program):
         return answer.err
 
     return run
+
+
+class Forked(NamedTuple):
+    """The program in a fork of this process, which has imported everything; its streams are pipes or a terminal."""
+
+    pid: int
+    stdin: io.RawIOBase
+    stdout: io.BufferedReader
+    stderr: io.BufferedReader
+
+    def wait(self):
+        """The exit code, and what was left to read of both outputs."""
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return code, *(b"" if stream.closed else stream.read() for stream in (self.stdout, self.stderr))
+
+
+@pytest.fixture
+def forked(request):
+    """Starts the program on its arguments in a process of its own; `before` is called in it first."""
+
+    def start(*arguments, stdin=None, before=lambda: None):
+        given, typed = stdin or os.pipe()
+        (out, write_out), (err, write_err) = os.pipe(), os.pipe()
+        child = os.fork()
+        if child == 0:
+            for number, stream in enumerate((given, write_out, write_err)):
+                os.dup2(stream, number)
+            os.closerange(3, 256)
+            sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+            before()
+            try:
+                main([str(argument) for argument in arguments])
+            except SystemExit as end:
+                sys.stdout.flush()
+                os._exit(end.code)
+            os._exit(99)
+        for stream in (given, write_out, write_err):
+            os.close(stream)
+        streams = os.fdopen(typed, "wb", buffering=0), os.fdopen(out, "rb"), os.fdopen(err, "rb")
+        for stream in streams:
+            request.addfinalizer(stream.close)
+        too_late = threading.Timer(60, os.kill, (child, signal.SIGKILL))
+        too_late.start()
+        request.addfinalizer(too_late.cancel)
+        return Forked(child, *streams)
+
+    return start
 
 
 @pytest.fixture(scope="session")

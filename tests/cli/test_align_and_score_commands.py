@@ -40,15 +40,6 @@ def test_pairs_without_links_are_no_sign_of_a_model_that_does_not_attend(program
     assert (answer.code, answer.out, answer.err) == (0, "\n", "")
 
 
-def test_links_are_those_of_the_weights(program, trained, pairs):
-    from seq2seq_attn.analysis.word_alignment import word_attention
-    from seq2seq_attn.runs.model import TrainedModel
-
-    (words,) = word_attention(TrainedModel.load(trained), ["a b c"], ["c b a"])
-    expected = [(int(row.argmax()), j) for j, row in enumerate(words.weights)]
-    assert sorted(parse(program("align", trained, *pairs).out.split("\n")[0])) == sorted(expected)
-
-
 def test_the_error_rate_against_gold_is_the_one_worked_by_hand(program, trained, pairs, tmp_path):
     found = [parse(line) for line in program("align", trained, *pairs).out.removesuffix("\n").split("\n")]
     # Gold: what was found, but for the first link of the first pair, in whose place there is another one.
@@ -175,11 +166,3 @@ def test_the_score_is_the_sum_over_the_tokens(program, trained, pairs):
     assert values[1] == {
         "source": "d e", "target": "", "log_probability": None, "tokens": None, "log_probabilities": None,
     }  # fmt: skip
-
-
-def test_the_score_of_a_translation_is_the_one_that_its_search_gave(program, trained, tmp_path):
-    found = json.loads(program("translate", trained, "--json", stdin=b"a b c\n").out)["translations"][0]
-    (tmp_path / "source").write_text("a b c\n")
-    (tmp_path / "target").write_text(found["text"] + "\n")
-    scored = program("score", trained, tmp_path / "source", tmp_path / "target").out
-    assert float(scored) == pytest.approx(found["log_probability"], abs=1e-4)

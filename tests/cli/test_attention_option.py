@@ -15,14 +15,14 @@ def read(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("options", [(), ("--beam-size", "1"), BEAM], ids=["run's own", "greedy", "beam"])
+@pytest.mark.parametrize("options", [("--beam-size", "1"), BEAM], ids=["greedy", "beam"])
 def test_the_file_holds_the_weights_of_every_translation_of_the_search(program, trained, tmp_path, options):
     plain = program("translate", trained, *options, stdin=LINES.encode())
     answer = program("translate", trained, *options, "--attention", tmp_path / "x.jsonl", stdin=LINES.encode())
     assert answer == plain
 
     model = TrainedModel.load(trained)
-    changes = {} if not options else {"beam_size": int(options[1]), "n_best": int([*options, 1, "1"][3])}
+    changes = {"beam_size": int(options[1]), "n_best": int([*options, 1, "1"][3])}
     searched = model.search(LINES.splitlines(), model.config.search.model_copy(update=changes), with_weights=True)
     sentences = read(tmp_path / "x.jsonl")
     assert [len(sentence["translations"]) for sentence in sentences] == [len(best) for best in searched]
@@ -35,18 +35,6 @@ def test_the_file_holds_the_weights_of_every_translation_of_the_search(program, 
             assert weights.shape == (len(found["target"]), len(sentence["source"]))  # so there is no padding
             np.testing.assert_allclose(weights, hypothesis.weights, atol=1e-6)
             np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
-
-
-def test_both_formats_hold_the_same(program, trained, tmp_path):
-    for name in ("x.jsonl", "x.npz"):
-        program("translate", trained, *BEAM, "--attention", tmp_path / name, stdin=LINES.encode())
-    with np.load(tmp_path / "x.npz") as arrays:
-        for number, sentence in enumerate(read(tmp_path / "x.jsonl")):
-            assert arrays[f"{number}/source"].tolist() == sentence["source"]
-            for place, found in enumerate(sentence["translations"]):
-                assert arrays[f"{number}/{place}/target"].tolist() == found["target"]
-                assert arrays[f"{number}/{place}/score"] == found["score"]
-                np.testing.assert_allclose(arrays[f"{number}/{place}/weights"], found["weights"], atol=1e-6)
 
 
 def test_a_translation_that_was_cut_has_no_end_and_a_source_that_was_cut_has_one(program, trained, tmp_path):

@@ -10,19 +10,9 @@ import yaml
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import find_pairs, languages_of
-from seq2seq_attn.corpora.download import CorpusFile, KnownCorpus, known_corpora
+from seq2seq_attn.corpora.download import CorpusFile, KnownCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import parse
-
-
-def test_the_list_names_every_corpus_and_the_command_that_gets_it(program):
-    answer = program("data", "list")
-    for name in known_corpora():
-        assert f"seq2seq-attn data get {name}" in answer.out
-    listed = {each["name"]: each for each in json.loads(program("data", "list", "--json").out)}
-    assert list(listed) == list(known_corpora())
-    assert listed["reverse"]["is_embedded"]
-    assert not listed["multi30k-en-de"]["is_embedded"]
 
 
 def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, tmp_path, monkeypatch):
@@ -44,16 +34,6 @@ def test_a_corpus_is_copied_from_a_folder_and_counted_by_name(program, refused, 
     assert counted["train"]["target"] == {
         "tokens": 4, "types": 3, "mean_length": 2.0, "median_length": 2.0, "max_length": 3,
     }  # fmt: skip
-
-
-def test_a_corpus_of_the_package_is_copied_and_nothing_is_overwritten(program, refused, tmp_path):
-    folder = tmp_path / "toy"
-    assert program("data", "get", "reverse", "--output", folder) == (0, f"{folder}\n", "")
-    assert program("data", "get", "reverse", "--output", folder).code == 0, "the same files may be copied again"
-    (folder / "test.source").write_text("mine")
-    message = refused("data", "get", "reverse", "--output", folder)
-    assert f"{folder / 'test.source'}: the file exists and nothing is overwritten" in message
-    assert (folder / "test.source").read_text() == "mine"
 
 
 SOURCES = [f"s{k % 9}" for k in range(20)] + [" ", "s1"]
@@ -156,12 +136,6 @@ def test_a_split_that_cannot_be_made_is_refused_and_writes_nothing(refused, prog
 )
 def test_languages_are_read_from_file_names(names, columns, languages):
     assert languages_of([Path("data") / name for name in names], columns) == languages
-
-
-def test_two_files_are_counted(program, toy):
-    answer = program("data", "stats", "--source", toy / "test.src", "--target", toy / "test.tgt")
-    assert "7 pairs" in answer.out
-    assert "source: " in answer.out
 
 
 def test_a_file_with_tabs_is_counted_alone(program, tmp_path):

@@ -34,16 +34,6 @@ def records(answer):
     return [json.loads(line) for line in answer.out.splitlines()]
 
 
-def test_a_run_with_itself_translates_as_alone(program, trained, toy):
-    content = (toy / "test.src").read_bytes()
-    alone = records(program("translate", trained, *PAIRS, stdin=content))
-    twice = records(program("translate", trained, "--ensemble", trained, *PAIRS, stdin=content))
-    for ours, theirs in zip(twice, alone, strict=True):
-        assert [each["text"] for each in ours["translations"]] == [each["text"] for each in theirs["translations"]]
-        for our, their in zip(ours["translations"], theirs["translations"], strict=True):
-            assert our["score"] == pytest.approx(their["score"], abs=1e-4)
-
-
 def test_scores_are_averaged_probabilities_whichever_run_is_named_first(program, trained, toy, copy):
     pair = toy / "test.src", toy / "test.tgt"
     runs = [trained, copy("b", seed=1), copy("c", seed=2)]
@@ -54,21 +44,6 @@ def test_scores_are_averaged_probabilities_whichever_run_is_named_first(program,
             tokens = zip(*(each["log_probabilities"] for each in theirs), strict=True)
             mean = [math.log(sum(map(math.exp, values)) / 3) for values in tokens]
             assert ours["log_probabilities"] == pytest.approx(mean, abs=1e-4)
-
-
-def test_a_translation_of_several_runs_is_scored_by_them(program, trained, tmp_path, copy):
-    other = copy("b", seed=1)
-    search = "--min-length", "3", "--json"
-    (found,) = records(program("translate", trained, "--ensemble", other, *search, stdin=b"a b c\n"))
-    (best,) = found["translations"]
-    (tmp_path / "source").write_text("a b c\n")
-    (tmp_path / "target").write_text(best["text"] + "\n")
-    (forced,) = records(
-        program("score", trained, tmp_path / "source", tmp_path / "target", "--ensemble", other, "--json")
-    )
-    assert forced["log_probability"] == pytest.approx(best["log_probability"], abs=1e-4)
-    (alone,) = records(program("score", trained, tmp_path / "source", tmp_path / "target", "--json"))
-    assert alone["log_probability"] != pytest.approx(best["log_probability"], abs=0.01)
 
 
 def test_runs_with_other_tokens_are_refused(refused, trained, copy):

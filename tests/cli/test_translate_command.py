@@ -12,7 +12,6 @@ import threading
 
 import pytest
 import yaml
-from sacrebleu import BLEU, CHRF
 
 from seq2seq_attn.ops.int8 import has_int8
 
@@ -47,17 +46,12 @@ def test_a_last_line_without_its_end_and_windows_line_ends_are_read_alike(progra
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_without_a_traceback(trained, number, code):
-    waiting = subprocess.Popen(
-        [sys.executable, "-m", "seq2seq_attn", "translate", trained],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+def test_a_signal_ends_it_without_a_traceback(forked, trained, number, code):
+    waiting = forked("translate", trained)
     waiting.stdin.write(b"a b\n")
-    waiting.stdin.flush()
     assert waiting.stdout.readline().endswith(b"\n")
-    waiting.send_signal(number)
-    assert waiting.communicate(timeout=60) == (b"", b"")
-    assert waiting.returncode == code
+    os.kill(waiting.pid, number)
+    assert waiting.wait() == (code, b"", b"")
 
 
 def test_ctrl_c_while_the_program_is_imported_ends_it_without_a_traceback():
@@ -104,16 +98,6 @@ def test_the_n_best_come_best_first_in_the_format_of_moses(program, trained):
     assert len(text) == 3 + 1 + 3
 
 
-def test_the_n_best_come_best_first_as_json(program, trained):
-    answer = program("translate", trained, "--n-best", "3", "--beam-size", "7", "--json", stdin=b"a b c\nd\n")
-    for line, source in zip(lines(answer.out), ["a b c", "d"], strict=True):
-        found = json.loads(line)
-        scores = [translation["score"] for translation in found["translations"]]
-        assert found["source"] == source
-        assert len(scores) == 3
-        assert scores == sorted(scores, reverse=True)
-
-
 def test_options_override_those_of_the_run(program, trained):
     def words(*options):
         return [len(line.split()) for line in lines(program("translate", trained, *options, stdin=b"a\nb c\n").out)]
@@ -142,48 +126,27 @@ def test_what_was_read_before_a_bad_line_is_answered_first(program, trained):
     assert "stdin, line 4: not UTF-8 (byte 0xe9)" in answer.err
 
 
-def test_a_typed_line_is_answered_at_once(trained):
+def test_a_typed_line_is_answered_at_once(forked, trained):
     keyboard, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "seq2seq_attn", "translate", trained],
-        stdin=terminal,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    os.close(terminal)
-    too_late = threading.Timer(60, process.kill)
-    too_late.start()
-    with process, os.fdopen(keyboard, "wb", buffering=0) as typed:
-        assert b"Ready" in process.stderr.readline()
-        for line in (b"a b c\n", b"d\n"):
-            assert process.stderr.read(2) == b"> "
-            typed.write(line)
-            assert process.stdout.readline().strip()  # comes before the next line is typed
-        typed.write(b"\x04")  # Ctrl-D
-        assert process.wait() == 0
-    too_late.cancel()
+    process = forked("translate", trained, stdin=(terminal, keyboard))
+    assert b"Ready" in process.stderr.readline()
+    for line in (b"a b c\n", b"d\n"):
+        assert process.stderr.read(2) == b"> "
+        process.stdin.write(line)
+        assert process.stdout.readline().strip()  # comes before the next line is typed
+    process.stdin.write(b"\x04")  # Ctrl-D
+    assert process.wait() == (0, b"", b"> \n")
 
 
-def test_a_line_in_a_pipe_is_answered_at_once_and_a_closed_pipe_ends_quietly(trained):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "seq2seq_attn", "translate", trained],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-    )
-    too_late = threading.Timer(60, process.kill)
-    too_late.start()
-    with process:
-        for line in (b"a b c\n", b"d\n", b"e\nb\n"):
-            process.stdin.write(line)
-            for _ in range(line.count(b"\n")):
-                assert process.stdout.readline().strip()  # comes before the next line is written
-        process.stdout.close()
-        process.stdin.write(b"a\n")
-        assert process.wait() == 141
-        assert process.stderr.read() == b""
-    too_late.cancel()
+def test_a_line_in_a_pipe_is_answered_at_once_and_a_closed_pipe_ends_quietly(forked, trained):
+    process = forked("translate", trained)
+    for line in (b"a b c\n", b"d\n", b"e\nb\n"):
+        process.stdin.write(line)
+        for _ in range(line.count(b"\n")):
+            assert process.stdout.readline().strip()  # comes before the next line is written
+    process.stdout.close()
+    process.stdin.write(b"a\n")
+    assert process.wait() == (141, b"", b"")
 
 
 def test_free_memory_is_returned_between_many_lines(program, trained, monkeypatch):
@@ -247,45 +210,6 @@ def test_a_shortlist_of_the_run_is_used_unless_it_is_refused(program, refused, t
     for command in (["translate", run], ["evaluate", run]):
         assert "gone.src" in refused(*command, stdin=b"a b c\n")
     assert not (run / "lexicon.safetensors").exists()
-
-
-def test_samples_are_drawn_with_the_seed_and_options_that_are_given(program, trained):
-    def drawn(*options):
-        answer = program("translate", trained, "--json", "--n-best", "8", *options, stdin=b"a b c\n\nd e\n")
-        assert (answer.code, answer.err) == (0, "")
-        return [[each["text"] for each in json.loads(line)["translations"]] for line in lines(answer.out)]
-
-    first, blank, _ = drawn("--temperature", "1")
-    assert (len(first), blank) == (8, [])
-    assert len(set(first)) > 1
-    assert drawn("--seed", "1") == drawn("--temperature", "1")
-    assert drawn("--seed", "2") != drawn("--seed", "1")
-    greedy = lines(program("translate", trained, "--beam-size", "1", stdin=b"a b c\n").out)
-    for options in (("--temperature", "0.0001"), ("--top-k", "1"), ("--top-p", "0.0001")):
-        assert drawn(*options)[0] == greedy * 8
-
-
-def test_the_translation_most_like_the_others_is_chosen_and_scored_by_that(program, trained):
-    def found(*options):
-        answer = program("translate", trained, "--json", *options, stdin=b"a b c\n\n")
-        assert (answer.code, answer.err) == (0, "")
-        first, blank = map(json.loads, lines(answer.out))
-        assert blank["translations"] == []
-        return first["translations"]
-
-    for more in (("--beam-size", "6"), ("--temperature", "1")):
-        candidates = found("--n-best", "6", *more)
-        texts = [each["text"] for each in candidates]
-        for utility, metric in (("chrf", CHRF()), ("bleu", BLEU(effective_order=True, tokenize="none"))):
-            mean = {
-                ours: sum(100 if ours == other else metric.sentence_score(ours, [other]).score for other in texts) / 6
-                for ours in texts
-            }
-            chosen = found("--mbr", utility, "--candidates", "6", "--n-best", "6", *more)
-            assert {each["text"]: each["score"] for each in chosen} == pytest.approx(mean)
-            assert [each["score"] for each in chosen] == pytest.approx(sorted(mean.values(), reverse=True))
-            assert {each["log_probability"] for each in chosen} <= {each["log_probability"] for each in candidates}
-            assert found("--mbr", utility, "--candidates", "6", *more) == chosen[:1]
 
 
 def test_impossible_numbers_of_candidates_are_refused(refused, trained):

@@ -1,7 +1,6 @@
 """`walk`: attention step by step, on the command line."""
 
 import json
-import math
 import re
 from pathlib import Path
 
@@ -57,19 +56,6 @@ def test_parameters_come_from_the_seed_and_numbers_equal_those_of_the_library(pr
     torch.testing.assert_close(printed("context"), contexts.detach())
     parameters = {name: torch.tensor(value, dtype=torch.double) for name, value in answer["parameters"].items()}
     torch.testing.assert_close(parameters, dict(attention.scorer.state_dict()))
-
-
-def test_words_label_the_states_and_the_normalizer_is_named(program):
-    answer = program("walk", "--words", "Tom chases Jerry .", "--normalizer", "sparsemax")
-    assert answer.out.count("2 chases") == 4  # given, scored, normalized, summed
-    assert "Martins & Astudillo 2016" in answer.out
-
-
-def test_a_normalizer_may_have_options(program):
-    told = program("walk", "--query", "1", "--states", "1; 3", "--normalizer", "softmax temperature=2", "--json")
-    answer = json.loads(told.out)
-    assert answer["steps"][0]["exponentials"] == pytest.approx([math.exp(-1), 1])
-    assert sum(answer["steps"][0]["weights"]) == pytest.approx(1)
 
 
 def test_a_user_s_own_scorer_is_walked_through(program, monkeypatch):
