@@ -297,8 +297,9 @@ def test_half_a_surrogate_pair_is_refused_by_its_place(model):
         model.translate(["a", "b \ud800 c"])
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-@pytest.mark.parametrize("name", ["demo", "demo/transformer"])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("demo", torch.bfloat16), ("demo", torch.float16), ("demo/transformer", torch.float64)]
+)
 def test_the_default_dtype_of_torch_changes_no_translation(name, dtype):
     """The weights have this dtype then, so that log-probabilities change by its rounding errors."""
     sentences = ["Tom chases Jerry", "Jerry sees the old cat ."]

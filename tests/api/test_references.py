@@ -8,6 +8,7 @@ from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_runs_and_comparisons_count_all_references_and_no_case(backwards, tmp_path):
     folder, values = backwards
     targets = (folder / "target").read_text().splitlines()

@@ -99,7 +99,7 @@ def test_the_language_of_lc_tok_may_be_spelt_in_any_way_but_must_have_rules(file
     lowercased = ["l' eau coule ici et là"]
     scores = [s2s.evaluate(*lines, lc_tok=lowercased, language=name) for name in ("fr", "fra", "French")]
     assert scores[0] == scores[1] == scores[2]
-    assert scores[0]["bleu"]["value"] < scores[0]["bleu_lc_tok"]["value"] == pytest.approx(100)
+    assert scores[0]["bleu"]["value"] < scores[0]["bleu_lc_tok"]["value"]
     assert "moses-tokenize.fr|" in scores[0]["bleu_lc_tok"]["signature"]
     with pytest.raises(s2s.UserError, match=r"language: the rules of Moses are for .* 'da' is none of them"):
         s2s.evaluate(["a"], ["a"], lc_tok=["a"], language="dan")

@@ -138,10 +138,26 @@ def toy(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def trained(toy):
+def train_run():
+    """Trains a run, and returns its folder."""
+
+    def train(config, folder, *overrides):
+        with pytest.raises(SystemExit) as exit:
+            main(["train", str(config), "--output", str(folder), *overrides])
+        assert exit.value.code == 0
+        return folder
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def trained(toy, train_run):
     """The run folder of `toy.yaml`; tests only read it."""
-    folder = toy / "run"
-    with pytest.raises(SystemExit) as exit:
-        main(["train", str(toy / "toy.yaml"), "--output", str(folder)])
-    assert exit.value.code == 0
-    return folder
+    return train_run(toy / "toy.yaml", toy / "run")
+
+
+@pytest.fixture(scope="session")
+def distracted(toy, train_run):
+    """The same without attention, trained for an epoch; tests only read it."""
+    changes = "model.context.kind=fixed", "training.max_epochs=1", "data.test=null"
+    return train_run(toy / "toy.yaml", toy / "distracted", *changes)

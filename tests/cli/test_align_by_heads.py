@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 import seq2seq_attn as s2s
-from seq2seq_attn.cli import main
 from seq2seq_attn.report.figures import render
 
 MODEL = {
@@ -19,14 +18,11 @@ MODEL = {
 
 
 @pytest.fixture(scope="module")
-def run(toy):
+def run(toy, train_run):
     """Two layers that read the source with three heads each; tests only read it."""
     folder, config = toy / "with-heads", toy / "with-heads.yaml"
     config.write_text(yaml.safe_dump(yaml.safe_load((toy / "toy.yaml").read_text()) | {"model": MODEL}))
-    with pytest.raises(SystemExit) as exit:
-        main(["train", str(config), "--output", str(folder), "training.max_epochs=2"])
-    assert exit.value.code == 0
-    return folder
+    return train_run(config, folder, "training.max_epochs=2")
 
 
 @pytest.fixture

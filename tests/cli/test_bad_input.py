@@ -12,17 +12,89 @@ from safetensors.torch import load_file, save_file
 
 from seq2seq_attn.cli import main
 
+MISSING, TRAIN = "{tmp}/nowhere", "train {toy}/toy.yaml --output {tmp}/run "
+FILES = {
+    "latin1": b"a b\nc\ncaf\xe9\n",
+    "empty": b"",
+    "blank": b"\n" * 60,
+    "blank2": b"\n \n",
+    "two": b"a b\nc d\n",
+    "long": b"a b c d e f g h i\n" * 60,
+    "longer": b"a\n" + b"a " * 20_000 + b"\n",
+    "links": b"0-0\n" * 5,
+    "no-links": b"0-0\n1:1\n" + b"\n" * 5,
+    "digits": b"0-" + b"9" * 5000 + b"\n" * 7,
+    "syntax.yaml": b"seed: 1\ndata: a: b\n",
+    "deep.yaml": b"a: " + b"[" * 5000,
+    "nul.yaml": b"seed: \0\n",
+    "letter.txt": b"dear",
+}
+PAIRS = "{toy}/test.src {toy}/test.tgt"
+LONG = "line 2 of the source: 20,000 tokens, and this model reads 20 at most"
+REFUSALS = [
+    (TRAIN + "data.train.target={tmp}/two", "train.src has 60 lines", "two has 2"),
+    (TRAIN + "data.train.source={tmp}/latin1", "{tmp}/latin1, line 3: not UTF-8 (byte 0xe9)"),
+    (TRAIN + "data.test.source={tmp}/latin1", "{tmp}/latin1, line 3: not UTF-8 (byte 0xe9)"),
+    ("translate {run} {tmp}/latin1", "{tmp}/latin1, line 3: not UTF-8 (byte 0xe9)"),
+    ("evaluate --hypotheses {tmp}/latin1 --references {toy}/test.tgt", "{tmp}/latin1, line 3: not UTF-8 (byte 0xe9)"),
+    ("align {run} {tmp}/latin1 {toy}/test.tgt", "{tmp}/latin1, line 3: not UTF-8 (byte 0xe9)"),
+    (TRAIN + f"data.validation.source={MISSING}", MISSING),
+    (TRAIN + f"data.test.alignments={MISSING}", MISSING),
+    (f"train {MISSING}", MISSING),
+    (f"compare {MISSING}", MISSING),
+    (f"report {MISSING}", MISSING),
+    (f"translate {{run}} {MISSING}", MISSING),
+    (f"translate {MISSING} {{toy}}/test.src", MISSING),
+    (f"score {{run}} {{toy}}/test.src {MISSING}", MISSING),
+    (f"align {{run}} {PAIRS} --gold {MISSING}", MISSING),
+    (f"data stats --source {MISSING} --target {{toy}}/test.tgt", MISSING),
+    (TRAIN + "data.train.source={tmp}/empty", "{tmp}/empty: the file is empty"),
+    ("translate {run} {tmp}/empty", "{tmp}/empty: the file is empty"),
+    (TRAIN + "data.train.source={tmp}/blank", "60 with a blank side"),
+    (TRAIN + "data.train.source={tmp}/long", "60 with more than 8 tokens"),
+    (
+        TRAIN + "data.test.source={tmp}/blank2 data.test.target={tmp}/two",
+        "{tmp}/blank2 and",
+        "no pair with text on both sides",
+    ),
+    ("train {toy}/toy.yaml --output {tmp}/link", "{tmp}/link"),
+    ("train {tmp}/link", "{tmp}/link"),
+    ("train {tmp}/syntax.yaml", "syntax.yaml:2: not YAML"),
+    ("train {tmp}/key.yaml", "key.yaml:1: unknown key 'serch.beam_size' (did you mean 'search.beam_size'?)"),
+    ("train {tmp}/deep.yaml", "deep.yaml"),
+    ("compare {tmp}/nul.yaml", "nul.yaml, line 1"),
+    ("train {toy}/toy.yaml --output {tmp} --overwrite", "{tmp}", "is not a run"),
+    ("translate {tmp} {toy}/test.src", "{tmp}", "not a run folder"),
+    ("translate {run} --n-best two", "--n-best"),
+    ("translate {run} --n-best 9", "n_best=9 needs a beam at least as wide, got beam_size=5; set beam_size=9"),
+    ("translate {run} --mbr bleu --n-best 6", "n_best=6 exceeds candidates=5; set candidates=6"),
+    ("translate {run} --beam-size 0", "'--beam-size': Input should be greater"),
+    ("translate {run} --precision fp8", "--precision", "fp8"),
+    (f"align {{run}} {PAIRS} --gold {{tmp}}/links", "5 lines for 7 sentence pairs"),
+    (f"align {{run}} {PAIRS} --gold {{tmp}}/no-links", "line 2: '1:1' is not a link"),
+    (f"align {{run}} {PAIRS} --gold {{tmp}}/digits", "line 1: '0-999"),
+    ("evaluate --links {tmp}/digits --gold {tmp}/digits", "line 1: '0-999"),
+    ("score {run} {tmp}/longer {tmp}/longer", LONG),
+    ("align {run} {tmp}/longer {tmp}/longer", LONG),
+    ("faithfulness {run} {tmp}/longer {tmp}/longer", LONG),
+    ("translate a\udcffb", "not UTF-8, or with a NUL"),
+    ("translate {run} a\udcffb", "not UTF-8, or with a NUL"),
+    ("train {toy}/toy.yaml --output a\0b", "not UTF-8, or with a NUL"),
+]
 
-@pytest.fixture
-def train(refused, toy, tmp_path):
-    """Refused training with changes of the configuration; checks that no run folder is left."""
 
-    def run(*overrides):
-        message = refused("train", toy / "toy.yaml", "--output", tmp_path / "run", *overrides)
-        assert not (tmp_path / "run").exists()
-        return message
-
-    return run
+@pytest.mark.parametrize(("line", "words"), [(line, words) for line, *words in REFUSALS])
+def test_a_command_is_refused_by_what_is_wrong_and_writes_nothing(refused, trained, toy, tmp_path, line, words):
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "key.yaml").write_text("serch: {beam_size: 3}\n" + (toy / "toy.yaml").read_text())
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    places = {"toy": toy, "run": trained, "tmp": tmp_path}
+    message = refused(*(word.format(**places) for word in line.split(" ")))
+    assert [word for word in words if word.format(**places) not in message] == []
+    assert len(message) < 500 + len(str(tmp_path))
+    assert not (tmp_path / "run").exists()
+    assert (tmp_path / "letter.txt").read_bytes() == b"dear"
 
 
 @pytest.fixture
@@ -31,91 +103,8 @@ def bad_run(trained, tmp_path):
     return shutil.copytree(trained, tmp_path / "bad run")
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        (tmp_path / name).write_bytes(content)
-        return tmp_path / name
-
-    return write
-
-
-def test_files_with_different_numbers_of_lines_are_named_with_both(train, toy, write):
-    message = train(f"data.train.target={write('short', b'a' + bytes([10]) + b'b' + bytes([10]))}")
-    assert "train.src has 60 lines" in message
-    assert "short has 2" in message
-
-
-def test_invalid_utf8_is_named_with_file_and_line(train, refused, trained, toy, write):
-    bad = write("latin1", b"a b\nc\ncaf\xe9\n")
-    for message in (
-        train(f"data.train.source={bad}"),
-        train(f"data.test.source={bad}"),
-        refused("translate", trained, bad),
-        refused("evaluate", "--hypotheses", bad, "--references", toy / "test.tgt"),
-        refused("align", trained, bad, toy / "test.tgt"),
-    ):
-        assert f"{bad}, line 3: not UTF-8 (byte 0xe9)" in message
-
-
 def test_invalid_utf8_on_stdin_is_named_with_its_line(refused, trained):
     assert "stdin, line 1: not UTF-8 (byte 0xff)" in refused("translate", trained, stdin=b"\xff\na\n")
-
-
-def test_a_missing_file_is_named(train, refused, trained, toy, tmp_path):
-    missing = tmp_path / "nowhere"
-    for message in (
-        train(f"data.validation.source={missing}"),
-        train(f"data.test.alignments={missing}"),
-        refused("train", missing),
-        refused("compare", missing),
-        refused("report", missing),
-        refused("translate", trained, missing),
-        refused("translate", missing, toy / "test.src"),
-        refused("score", trained, toy / "test.src", missing),
-        refused("align", trained, toy / "test.src", toy / "test.tgt", "--gold", missing),
-        refused("data", "stats", "--source", missing, "--target", toy / "test.tgt"),
-    ):
-        assert str(missing) in message
-
-
-def test_an_empty_file_is_named(train, refused, trained, write):
-    empty = write("empty", b"")
-    assert f"{empty}: the file is empty" in train(f"data.train.source={empty}")
-    assert f"{empty}: the file is empty" in refused("translate", trained, empty)
-
-
-def test_nothing_left_to_train_on_says_why(train, write, toy):
-    blank = write("blank", b"\n" * 60)
-    assert "60 with a blank side" in train(f"data.train.source={blank}")
-    long = write("long", b"a b c d e f g h i\n" * 60)
-    assert "60 with more than 8 tokens" in train(f"data.train.source={long}")
-
-
-def test_a_test_set_without_text_is_refused_before_training(train, write):
-    blank = write("blank", b"\n \n")
-    message = train(f"data.test.source={blank}", f"data.test.target={write('text', b'a b' + bytes([10]) + b'c d')}")
-    assert f"{blank} and" in message
-    assert "no pair with text on both sides" in message
-
-
-@pytest.mark.parametrize("arguments", [["train", "{toy}", "--output", "{link}"], ["train", "{link}"]])
-def test_a_link_to_itself_is_refused(refused, toy, tmp_path, arguments):
-    link = tmp_path / "link"
-    link.symlink_to(link)
-    assert str(link) in refused(*(each.format(toy=toy / "toy.yaml", link=link) for each in arguments))
-
-
-def test_a_file_that_is_not_yaml_is_named_with_its_line(refused, write):
-    assert "bad.yaml:2: not YAML" in refused("train", write("bad.yaml", b"seed: 1\ndata: a: b\n"))
-
-
-def test_an_unknown_key_in_a_file_is_named_with_its_line(refused, toy, write):
-    text = (toy / "toy.yaml").read_text() + "serch: {beam_size: 3}\n"
-    message = refused("train", write("toy.yaml", text.encode()))
-    assert (
-        f"toy.yaml:{text.count(chr(10))}: unknown key 'serch.beam_size' (did you mean 'search.beam_size'?)" in message
-    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no weights at all", None])
@@ -137,27 +126,6 @@ def test_the_model_of_other_sizes_is_refused(refused, bad_run, toy):
 def test_a_run_without_its_model_says_how_to_go_on(refused, bad_run, toy):
     (bad_run / "model.safetensors").unlink()
     assert "--resume" in refused("translate", bad_run, toy / "test.src")
-
-
-def test_a_folder_that_is_no_run_is_left_alone(refused, toy, write, tmp_path):
-    file = write("letter.txt", b"dear")
-    assert "is not a run" in refused("train", toy / "toy.yaml", "--output", tmp_path, "--overwrite")
-    assert file.read_bytes() == b"dear"
-    assert "not a run folder" in refused("translate", tmp_path, toy / "test.src")
-
-
-def test_search_options_that_cannot_be_are_refused(refused, trained):
-    assert "--n-best" in refused("translate", trained, "--n-best", "two")
-    assert "seq2seq-attn: n_best=9 needs a beam at least as wide" in refused("translate", trained, "--n-best", "9")
-    assert "'--beam-size': Input should be greater" in refused("translate", trained, "--beam-size", "0")
-
-
-def test_gold_links_must_be_links_and_as_many_lines(refused, trained, toy, write):
-    pairs = toy / "test.src", toy / "test.tgt"
-    assert "5 lines for 7 sentence pairs" in refused("align", trained, *pairs, "--gold", write("gold", b"0-0\n" * 5))
-    assert "line 2: '1:1' is not a link" in refused(
-        "align", trained, *pairs, "--gold", write("gold", b"0-0\n1:1\n" + b"\n" * 5)
-    )
 
 
 @pytest.mark.parametrize(
@@ -193,25 +161,14 @@ def test_gold_links_must_be_links_and_as_many_lines(refused, trained, toy, write
         ("seed=" + "a" * 100_000, "at most 50,000"),
     ],
 )
-def test_a_value_that_no_training_takes_is_refused_in_a_short_line(train, monkeypatch, override, reason):
+def test_a_value_that_no_training_takes_is_refused_in_a_short_line(
+    refused, toy, tmp_path, monkeypatch, override, reason
+):
     monkeypatch.setattr("seq2seq_attn.runs.model.machine_memory", lambda: 10**9)  # on any machine
-    message = train(override)
+    message = refused("train", toy / "toy.yaml", "--output", tmp_path / "run", override)
     assert reason in message
     assert len(message) < 400
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"a: " + b"[" * 5000, b"a: &a [*a]", b"seed: 1\nseed: 2\n", b"1.5: 1\n", b"seed: !!int x\n", b"seed: \0\n"],
-)
-def test_yaml_that_surprises_is_refused_with_its_file(refused, write, content):
-    for command in ("train", "compare"):
-        assert "surprise.yaml" in refused(command, write("surprise.yaml", content))
-
-
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
-def test_a_configuration_without_end_is_refused(refused):
-    assert "/dev/zero, line 1: a NUL" in refused("train", "/dev/zero")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("key", ["embedding_size: 6", "hidden_size: 5", "hidden_size: 11"])
@@ -255,36 +212,6 @@ def test_a_damaged_file_of_a_run_is_named(refused, bad_run, name, content):
     message = refused("evaluate", bad_run)
     assert f"{bad_run / name}: " in message
     assert message.endswith("; restore it, or train the run again\n")
-
-
-def test_numbers_of_thousands_of_digits_are_no_links(refused, trained, toy, write):
-    links = write("links", b"0-" + b"9" * 5000 + b"\n" * 7)
-    for arguments in (
-        ("align", trained, toy / "test.src", toy / "test.tgt", "--gold", links),
-        ("evaluate", "--links", links, "--gold", links),
-    ):
-        message = refused(*arguments)
-        assert "line 1: '0-999" in message
-        assert len(message) < 300
-
-
-def test_pairs_that_would_take_minutes_are_refused(refused, trained, write):
-    long = write("long", b"a\n" + b"a " * 20_000 + b"\n")
-    for arguments in (
-        ("score", trained, long, long),
-        ("align", trained, long, long),
-        ("faithfulness", trained, long, long),
-    ):
-        assert "line 2 of the source: 20,000 tokens, and this model reads 20 at most" in refused(*arguments)
-
-
-def test_a_path_that_is_not_utf8_is_refused(refused, trained, toy):
-    for arguments in (
-        ("translate", "a\udcffb"),
-        ("translate", trained, "a\udcffb"),
-        ("train", toy / "toy.yaml", "--output", "a\0b"),
-    ):
-        assert "not UTF-8, or with a NUL" in refused(*arguments)
 
 
 def test_a_value_of_any_size_makes_a_message_of_one_screen(refused):

@@ -105,25 +105,6 @@ def test_a_run_and_a_comparison_of_the_same_name_have_places_of_their_own(progra
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.usefixtures("no_figures")
-def test_the_quick_demo_says_what_it_is_and_what_comes_next(program, experiment, tmp_path, monkeypatch):
-    """`comparison.compare.demo` is replaced: it trains for half a minute."""
-    asked = []
-
-    def demo(output, quick, **_):
-        asked.append((output, quick))
-        arguments = ["compare", experiment / "experiment.yaml", "--output", output, "training.max_epochs=1"]
-        assert program(*arguments, "note=This is a note.").code == 0
-        return Results.load(output / "results.json")
-
-    monkeypatch.setattr("seq2seq_attn.comparison.compare.demo", demo)
-    answer = program("demo", "--quick", "--output", tmp_path / "demo")
-    assert asked == [(tmp_path / "demo", True)]
-    assert answer.out.splitlines()[-2:] == ["This is a note.", f"open {tmp_path / 'demo/report.html'}"]
-    assert answer.err == "next: seq2seq-attn demo\n"
-    assert "This is a note." in (tmp_path / "demo/report.html").read_text()
-
-
 @pytest.mark.parametrize(
     ("command", "number"), [("compare", signal.SIGINT), ("demo", signal.SIGINT), ("compare", signal.SIGTERM)]
 )

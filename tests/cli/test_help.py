@@ -1,6 +1,5 @@
 """Help, version and usage: what the program answers before it works."""
 
-import json
 import subprocess
 import sys
 
@@ -11,63 +10,49 @@ COMMANDS = [
     "align", "score", "verify", "faithfulness", "average", "export", "scorers", "walk", "check",
 ]  # fmt: skip
 DATA_COMMANDS = ["list", "get", "split", "stats"]
-HEAVY = {"torch", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "safetensors"}
+HEAVY = {"torch", "sacrebleu", "sacremoses", "sentencepiece", "matplotlib", "numpy", "scipy", "safetensors"}
+WRONG_AND_LIGHT = [
+    "data split nowhere.tsv", "data stats revers", "data get multi30k", "walk --query x", "walk nowhere.py:Mine",
+    "walk --words one", "walk self-attention --seed 1", "walk self-attention --words one", "scorers --json --markdown",
+    "check nowhere.py:Mine",
+]  # fmt: skip
+WRONG = [
+    "translate missing", "translate run missing", "translate run text --attention x.csv",
+    "translate run --precision fp8", "translate run --beam-size 0", "align run text missing",
+    "align run text text --gold missing", "align run text text --reverse missing", "align run text text --plot x.jpg",
+    "score missing text text", "faithfulness run missing text", "evaluate missing", "verify missing",
+    "average missing --output missing", "average run --last 0 --output missing",
+    "export missing --to onnx --output missing", "export run --to keras --output missing",
+]  # fmt: skip
 
 
-def test_help_imports_nothing_heavy():
-    every = [[], *([command] for command in COMMANDS), ["data"], *(["data", command] for command in DATA_COMMANDS)]
-    script = f"""
-import json, sys
-from seq2seq_attn.cli import main
-for command in {every}:
-    try:
-        main([*command, "--help"])
-    except SystemExit as exit:
-        assert exit.code == 0, command
-print(json.dumps(sorted(sys.modules)), file=sys.stderr)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not HEAVY & set(json.loads(done.stderr))
-
-
-def test_errors_in_arguments_come_before_torch_is_imported(tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "config.yaml").write_text("")
+def test_help_completion_and_mistakes_of_a_command_line_need_nothing_that_takes_long_to_import(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.yaml").write_text("")
     (tmp_path / "text").write_text("a\n")
-    run, text, missing = map(str, (run, tmp_path / "text", tmp_path / "missing"))
-    wrong = [
-        ["translate", missing],
-        ["translate", run, missing],
-        ["translate", run, text, "--attention", "x.csv"],
-        ["translate", run, "--precision", "fp8"],
-        ["translate", run, "--beam-size", "0"],
-        ["align", run, text, missing],
-        ["align", run, text, text, "--gold", missing],
-        ["align", run, text, text, "--reverse", missing],
-        ["align", run, text, text, "--plot", "x.jpg"],
-        ["score", missing, text, text],
-        ["faithfulness", run, missing, text],
-        ["evaluate", missing],
-        ["verify", missing],
-        ["average", missing, "--output", missing],
-        ["average", run, "--last", "0", "--output", missing],
-        ["export", missing, "--to", "onnx", "--output", missing],
-        ["export", run, "--to", "keras", "--output", missing],
-    ]
+    every = ["", *COMMANDS, "data", *(f"data {command}" for command in DATA_COMMANDS)]
     script = f"""
 import sys
 from seq2seq_attn.cli import main
-for arguments in {wrong}:
-    try:
-        main(arguments)
-    except SystemExit as exit:
-        assert exit.code == 2, arguments
-    assert not {{"torch"}} & set(sys.modules), arguments
+from seq2seq_attn.cli.arguments import complete_corpora, complete_runs, complete_scorers
+
+def run(lines, code, heavy):
+    for line in lines:
+        try:
+            main(line.split())
+        except SystemExit as end:
+            assert end.code == code, line
+        assert not heavy & set(sys.modules), (line, heavy & set(sys.modules))
+
+for complete in (complete_corpora, complete_runs, complete_scorers):
+    complete("")
+run({[f"{command} --help" for command in every]}, 0, {HEAVY})
+run({WRONG_AND_LIGHT}, 2, {HEAVY - {"safetensors", "sacremoses", "sentencepiece"}})
+run({WRONG}, 2, {{"torch"}})
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("seq2seq-attn: ") == len(wrong)
+    assert done.stderr.count("\nseq2seq-attn: ") == len(WRONG_AND_LIGHT) + len(WRONG) - 1
 
 
 @pytest.mark.parametrize("command", [*([c] for c in COMMANDS), *(["data", c] for c in DATA_COMMANDS)])

@@ -73,6 +73,7 @@ def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, 
     assert "with --plugin FILE" in message
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_comparison_of_it_is_recomputed_with_it(program, refused, plugin, toy, tmp_path, monkeypatch):
     file = plugin(SCORER)
     arms = {"distance": ["model.context.scorer=distance", "model.decoder.hidden_size=10"]}

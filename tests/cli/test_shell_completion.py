@@ -1,9 +1,5 @@
 """Completion in a shell: names of corpora, scorers and run folders, found without torch."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from seq2seq_attn.attention import scorer_classes
@@ -67,35 +63,3 @@ def test_there_is_a_script_for_each_shell(program, monkeypatch):
         assert word in program().out
     monkeypatch.delenv("_SEQ2SEQ_ATTN_COMPLETE")
     assert "--install-completion" in program("--help").out
-
-
-def test_completion_and_wrong_arguments_import_nothing_heavy(tmp_path):
-    heavy = {"torch", "numpy", "scipy", "sacrebleu", "matplotlib"}
-    wrong = [
-        ["data", "split", "nowhere.tsv"],
-        ["data", "stats", "revers"],
-        ["data", "get", "multi30k"],
-        ["walk", "--query", "1 x"],
-        ["walk", "nowhere.py:Mine"],
-        ["walk", "--words", "one"],
-        ["walk", "self-attention", "--seed", "1"],
-        ["walk", "self-attention", "--words", "one"],
-        ["scorers", "--json", "--markdown"],
-        ["check", "nowhere.py:Mine"],
-    ]
-    script = f"""
-import json, sys
-from seq2seq_attn.cli import main
-from seq2seq_attn.cli.arguments import complete_corpora, complete_runs, complete_scorers
-for complete in (complete_corpora, complete_runs, complete_scorers):
-    complete("")
-for arguments in {wrong}:
-    try:
-        main(arguments)
-    except SystemExit as exit:
-        assert exit.code == 2, arguments
-print(json.dumps(sorted(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert not heavy & set(json.loads(done.stdout))
-    assert done.stderr.count("\n") == len(wrong)

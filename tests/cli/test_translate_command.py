@@ -210,11 +210,3 @@ def test_a_shortlist_of_the_run_is_used_unless_it_is_refused(program, refused, t
     for command in (["translate", run], ["evaluate", run]):
         assert "gone.src" in refused(*command, stdin=b"a b c\n")
     assert not (run / "lexicon.safetensors").exists()
-
-
-def test_impossible_numbers_of_candidates_are_refused(refused, trained):
-    message = refused("translate", trained, "--mbr", "chrf", "--candidates", "9", stdin=b"a\n")
-    assert "candidates=9 needs a beam at least as wide, got beam_size=5; set beam_size=9" in message
-    message = refused("translate", trained, "--mbr", "bleu", "--n-best", "6", stdin=b"a\n")
-    assert "n_best=6 exceeds candidates=5; set candidates=6" in message
-    assert "temperature" in refused("translate", trained, "--temperature", "0", stdin=b"a\n")
