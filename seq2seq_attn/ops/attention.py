@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from seq2seq_attn.attention.contexts.multi_head import split_heads
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values
 from seq2seq_attn.attention.source import check_query, check_source, restricted
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.form import Form, changed
 
 MOST_SCORES = 1 << 16  # of a head: they stay in a core's cache; for longer ones, torch's kernel works in blocks
@@ -207,39 +207,38 @@ def multi_head(
     queries (B, T, n * size), keys and values (B, S, n * size), is_token (B, S) or None. With `causal`, the queries are
     the last T of the S positions and read up to their own. RuntimeError if a second derivative is taken.
     """
-    dtype = queries.dtype
-    contexts: Tensor = _MultiHead.apply(  # type: ignore[no-untyped-call]
-        queries, keys.to(dtype), values.to(dtype), is_token, heads, causal
-    )
+    mask = None if is_token is None else is_token.contiguous()
+    queries, keys, values = (each.to(queries.dtype).contiguous() for each in (queries, keys, values))
+    contexts: Tensor = apply(_MultiHead(queries, keys, values, mask, heads, causal))
     return contexts
 
 
-class _MultiHead(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, is_token: Tensor | None, heads: int, causal: bool
-    ) -> Tensor:
-        queries, keys, values = queries.contiguous(), keys.contiguous(), values.contiguous()
-        is_token = None if is_token is None else is_token.contiguous()
-        sentences, steps, width = queries.shape
-        ctx.sizes = {
-            "sentences": sentences, "steps": steps, "positions": keys.shape[1], "heads": heads, "size": width // heads,
-            "causal": int(causal),
-        }  # fmt: skip
-        contexts = torch.empty_like(queries)
-        inputs = {"queries": queries, "keys": keys, "values": values, "is_token": is_token}
-        native.run("multi_head", queries.dtype, **ctx.sizes, **inputs, contexts=contexts)
-        ctx.save_for_backward(queries, keys, values, is_token)
-        return contexts
+class _MultiHead(NamedTuple):
+    """What `multi_head` needs in both passes, or the gradients of it."""
 
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, grad_contexts: Tensor) -> tuple[Tensor | None, ...]:
-        queries, keys, values, is_token = ctx.saved_tensors
-        gradients = [torch.empty_like(each) for each in (queries, keys, values)]
-        inputs = {"queries": queries, "keys": keys, "values": values, "is_token": is_token}
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    is_token: Any
+    heads: int
+    causal: bool
+
+    def forward(self) -> tuple[Tensor, _MultiHead]:
+        contexts = torch.empty_like(self.queries)
+        native.run("multi_head", self.queries.dtype, **self._arguments(), contexts=contexts)
+        return contexts, self
+
+    def backward(self, *gradients: Tensor | None) -> _MultiHead:
+        queries, keys, values = (torch.empty_like(each) for each in (self.queries, self.keys, self.values))
+        found = self._replace(queries=queries, keys=keys, values=values, is_token=None)
         native.run(
-            "multi_head_backward", queries.dtype, **ctx.sizes, **inputs, grad_contexts=grad_contexts.contiguous(),
-            grad_queries=gradients[0], grad_keys=gradients[1], grad_values=gradients[2],
+            "multi_head_backward", self.queries.dtype, **self._arguments(),
+            grad_contexts=cast(Tensor, gradients[0]).contiguous(), grad_queries=found.queries, grad_keys=found.keys,
+            grad_values=found.values,
         )  # fmt: skip
-        return *gradients, None, None, None
+        return found
+
+    def _arguments(self) -> dict[str, Any]:
+        (sentences, steps, width), positions = self.queries.shape, self.keys.shape[1]
+        sizes = {"sentences": sentences, "steps": steps, "positions": positions, "size": width // self.heads}
+        return self._asdict() | sizes | {"causal": int(self.causal)}

@@ -7,7 +7,7 @@ tanh(q + k): (B, T, S, A) numbers. The fused forms keep it in registers, or do n
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -16,46 +16,45 @@ from torch import Tensor
 from seq2seq_attn.attention import Additive, Concat, NegativeSquaredDistance
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.form import Form
 
 
-class FusedAdditive(Form, Additive, registered=False):
-    """`Additive`, by a kernel. Keys are prepared in float32, so that they are not cast at every step."""
+class _ByKernel(Form):
+    """Additive scores by a kernel. Keys are prepared in float32, so that they are not cast at every step."""
+
+    def prepare(self, keys: Keys) -> Prepared:
+        prepared: Tensor = cast(Any, super()).prepare(keys)
+        return prepared.float()
+
+    def forward(self, query: Query, prepared: Prepared) -> Scores:
+        scorer = cast(Any, self)
+        fits = query.shape[0] == prepared.shape[0] and prepared.shape[2] == scorer.v.shape[0]
+        if fits and native.has_kernels(query):
+            return additive_scores(scorer.queries(query), prepared, scorer.v)
+        scores: Tensor = cast(Any, super()).forward(query, prepared)  # it broadcasts, or says what does not fit
+        return scores
+
+
+class FusedAdditive(_ByKernel, Additive, registered=False):
+    """`Additive` by a kernel."""
 
     stands_for = Additive
 
-    @property
-    def query_weight(self) -> Tensor:
-        """W (A, query_size)."""
-        return self.query_layer.weight
-
-    def prepare(self, keys: Keys) -> Prepared:
-        return super().prepare(keys).float()
-
-    def forward(self, query: Query, prepared: Prepared) -> Scores:
-        if not _has_kernel(query, prepared, self.v):
-            return super().forward(query, prepared)
-        return additive_scores(self.query_layer(query), prepared, self.v)
+    def queries(self, query: Query) -> Tensor:
+        """W q."""
+        queries: Tensor = self.query_layer(query)
+        return queries
 
 
-class FusedConcat(Form, Concat, registered=False):
-    """`Concat`, as `FusedAdditive`."""
+class FusedConcat(_ByKernel, Concat, registered=False):
+    """`Concat` by a kernel."""
 
     stands_for = Concat
 
-    @property
-    def query_weight(self) -> Tensor:
-        """W_q (A, query_size)."""
-        return self.layer.weight[:, : self.query_size]
-
-    def prepare(self, keys: Keys) -> Prepared:
-        return super().prepare(keys).float()
-
-    def forward(self, query: Query, prepared: Prepared) -> Scores:
-        if not _has_kernel(query, prepared, self.v):
-            return super().forward(query, prepared)
-        return additive_scores(F.linear(query, self.query_weight), prepared, self.v)
+    def queries(self, query: Query) -> Tensor:
+        """W_q q."""
+        return F.linear(query, self.layer.weight[:, : self.query_size])
 
 
 class FusedNegativeSquaredDistance(Form, NegativeSquaredDistance, registered=False):
@@ -75,40 +74,32 @@ class FusedNegativeSquaredDistance(Form, NegativeSquaredDistance, registered=Fal
         return scores.to(query.dtype)
 
 
-def _has_kernel(query: Tensor, keys: Tensor, v: Tensor) -> bool:
-    """Whether there is a kernel for these sizes: torch broadcasts others, or says what does not fit."""
-    return query.shape[0] == keys.shape[0] and keys.shape[2] == v.shape[0] and native.has_kernels(query)
-
-
 def additive_scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """v · tanh(q + k) (B, T, S) by a kernel, of projected queries q (B, T, A), keys k (B, S, A), and v (A,)."""
-    keys, v = keys.float(), v.float()
-    if not torch.is_grad_enabled():
-        return _scores(queries.contiguous(), keys.contiguous(), v.contiguous())
-    scores: Tensor = _AdditiveScores.apply(queries, keys, v)  # type: ignore[no-untyped-call]
+    scores: Tensor = apply(_AdditiveScores(queries.contiguous(), keys.float().contiguous(), v.float().contiguous()))
     return scores
 
 
-class _AdditiveScores(torch.autograd.Function):
-    """`additive_scores` as one autograd node, which saves nothing but its inputs."""
+class _AdditiveScores(NamedTuple):
+    """What `additive_scores` needs in both passes, or the gradients of it."""
 
-    @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        inputs = queries.contiguous(), keys.contiguous(), v.contiguous()
-        ctx.save_for_backward(*inputs)
-        return _scores(*inputs)
+    queries: Tensor
+    keys: Tensor
+    v: Tensor
 
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        queries, keys, v = ctx.saved_tensors
+    def forward(self) -> tuple[Tensor, _AdditiveScores]:
+        return _scores(*self), self
+
+    def backward(self, *gradients: Tensor | None) -> _AdditiveScores:
+        queries, keys, v = self
         grad_query, grad_keys = torch.empty_like(queries), torch.zeros_like(keys)
         grad_v = v.new_zeros(len(queries), len(v))
         native.run(
             "additive_scores_backward", queries.dtype, **_sizes(queries, keys), query=queries, keys=keys, v=v,
-            grad_scores=grad_scores.contiguous(), grad_query=grad_query, grad_keys=grad_keys, grad_v=grad_v,
+            grad_scores=cast(Tensor, gradients[0]).contiguous(), grad_query=grad_query, grad_keys=grad_keys,
+            grad_v=grad_v,
         )  # fmt: skip
-        return grad_query, grad_keys, grad_v.sum(dim=0)
+        return _AdditiveScores(grad_query, grad_keys, grad_v.sum(dim=0))
 
 
 def _scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:

@@ -28,32 +28,24 @@ ACTIVATIONS = ("relu", "gelu", "swiglu")  # in the order of the kernel's enumera
 
 
 class PackedLayers(NamedTuple):
-    """The parameters of L layers."""
+    """The parameters of L layers, as the kernels take them."""
 
-    packed: Tensor  # (L, P) float32, in the order in which the kernel reads them
+    packed: Tensor  # (L, P) float32, in the order in which they are read
     size: int
-    heads: int
-    hidden_size: int
-    norm_first: bool
-    activation: str
-    epsilon: float  # of layer normalization
+    arguments: dict[str, Tensor | float]
 
-    def arguments(self) -> dict[str, Tensor | float]:
-        """What the kernels have in common."""
-        layers, per_layer = self.packed.shape
-        return {
-            "count": layers, "size": self.size, "heads": self.heads, "hidden_size": self.hidden_size,
-            "norm_first": int(self.norm_first), "activation": ACTIVATIONS.index(self.activation),
-            "epsilon": self.epsilon, "parameters": self.packed, "per_layer": per_layer,
+    @classmethod
+    def of(cls, layers: Sequence[Any]) -> PackedLayers:
+        """The current parameters of the layers of an encoder or a decoder, where `_why_not` is None."""
+        packed, first = torch.stack([_packed(layer) for layer in layers]), layers[0]
+        attention, network = first.self_attention.attention, first.feed_forward
+        arguments = {
+            "count": packed.shape[0], "size": attention.query_size, "heads": attention.heads,
+            "hidden_size": network.hidden_layer.out_features, "norm_first": int(first.around_self_attention.is_pre),
+            "activation": ACTIVATIONS.index(network.activation), "epsilon": first.around_feed_forward.norm.eps,
+            "parameters": packed, "per_layer": packed.shape[1],
         }  # fmt: skip
-
-
-class SourceProjection(NamedTuple):
-    """The maps from a source to the keys and values of L layers of a decoder, one below the other."""
-
-    weight: Tensor  # (L * 2 * size, state size)
-    bias: Tensor
-    layers: int
+        return cls(packed, attention.query_size, arguments)
 
 
 class StepSource(NamedTuple):
@@ -109,79 +101,6 @@ def _why_not_layer(layer: Any) -> str | None:
     return None
 
 
-def packed_layers(layers: Sequence[Any]) -> PackedLayers:
-    """The current parameters of the layers of an encoder or a decoder, where `why_not` is None."""
-    first = layers[0]
-    return PackedLayers(
-        torch.stack([_packed(layer) for layer in layers]),
-        first.self_attention.attention.query_size,
-        first.self_attention.attention.heads,
-        first.feed_forward.hidden_layer.out_features,
-        first.around_self_attention.is_pre,
-        first.feed_forward.activation,
-        first.around_feed_forward.norm.eps,
-    )
-
-
-def encode_layers(inputs: Tensor, lengths: Tensor, layers: PackedLayers) -> Tensor:
-    """States (B, S, size) of the last layer from the inputs (B, S, size) of the first, in float32; padding is 0.
-
-    ValueError: `lengths` are not B numbers from 1 to S.
-    """
-    inputs = inputs.float().contiguous()
-    states = torch.zeros_like(inputs)
-    sentences, longest, _ = inputs.shape
-    if lengths.shape != (sentences,) or not ((lengths > 0) & (lengths <= longest)).all():
-        raise ValueError(f"the encoder needs {sentences} lengths from 1 to {longest}, got {lengths.tolist()}")
-    native.run(
-        "transformer_encoder", torch.float32, **layers.arguments(), sentences=sentences, longest=longest,
-        lengths=lengths.to(torch.int64).contiguous(), inputs=inputs, states=states,
-    )  # fmt: skip
-    return states
-
-
-def source_projection(layers: Sequence[Any]) -> SourceProjection:
-    """The current parameters of the layers of a decoder that only depend on the source."""
-    parts = [part for layer in layers for part in (layer.context.key_layer, layer.context.value_layer)]
-    weight, bias = stacked(parts)
-    return SourceProjection(weight.detach(), bias.detach(), len(layers))
-
-
-def project_source(states: Tensor, lengths: Tensor, projection: SourceProjection) -> StepSource:
-    """The source with states (B, S, state size), as the layers of a decoder read it."""
-    projected = F.linear(states, projection.weight, projection.bias).float()
-    return StepSource(projected.view(*projected.shape[:2], projection.layers, 2, -1), lengths.to(torch.int64))
-
-
-def transformer_step(
-    inputs: Tensor, state: StepState, source: StepSource, layers: PackedLayers
-) -> tuple[Tensor, StepState, Tensor]:
-    """States (N, size) of the last layer from the inputs (N, size) of the first, the next state, and weights (N, S).
-
-    Computes in float32. The N = B * K hypotheses are K neighbors for each sentence; the weights are the mean over
-    layers and heads. ValueError: the inputs are not those of N hypotheses.
-    """
-    inputs = inputs.float().contiguous()
-    rows, longest = len(inputs), source.projected.shape[1]
-    if rows != len(state.slots) or rows % source.sentences:
-        raise ValueError(
-            f"the decoder needs one token for each of {len(state.slots)} hypotheses, as many for each of "
-            f"{source.sentences} sentences, got {rows}"
-        )
-    states, weights = torch.empty_like(inputs), inputs.new_empty(rows, longest)
-    cache = inputs.new_empty(len(layers.packed), rows, 2, layers.size)
-    earlier = state.caches
-    native.run(
-        "transformer_step", torch.float32, **layers.arguments(), rows=rows, inputs=inputs, steps=len(earlier),
-        caches=torch.tensor([each.data_ptr() for each in earlier], dtype=torch.int64, device="cpu"),
-        cache_rows=torch.tensor([each.shape[1] for each in earlier], dtype=torch.int64, device="cpu"),
-        slots=state.slots.contiguous(), cache=cache, sentences=source.sentences, longest=longest,
-        lengths=source.lengths, source=source.projected, states=states, weights=weights,
-    )  # fmt: skip
-    slots = torch.cat((state.slots, torch.arange(rows, device=state.slots.device)[:, None]), dim=1)
-    return states, StepState((*earlier, cache), slots), weights
-
-
 def _packed(layer: Any) -> Tensor:
     """The parameters of a layer, in the order in which the kernel reads them."""
     own, network = layer.self_attention.attention, layer.feed_forward
@@ -214,7 +133,7 @@ class FusedResidual(Form, Residual):
 
 
 class InferenceEncoder(Form, TransformerEncoder):
-    """An encoder with constant weights, computed by `encode_layers`."""
+    """An encoder with constant weights, all layers in one kernel."""
 
     stands_for = TransformerEncoder
     covers_parts = True
@@ -224,15 +143,24 @@ class InferenceEncoder(Form, TransformerEncoder):
         return _why_not(module)
 
     def pack(self) -> None:
-        self.packed = packed_layers(list(self.layers))
+        self.packed = PackedLayers.of(list(self.layers))
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        states: Tensor = self.final_norm(encode_layers(self.below(embedded), lengths, self.packed))
-        return states
+        inputs = self.below(embedded).float().contiguous()
+        states = torch.zeros_like(inputs)
+        sentences, longest, _ = inputs.shape
+        if lengths.shape != (sentences,) or not ((lengths > 0) & (lengths <= longest)).all():
+            raise ValueError(f"the encoder needs {sentences} lengths from 1 to {longest}, got {lengths.tolist()}")
+        native.run(
+            "transformer_encoder", torch.float32, **self.packed.arguments, sentences=sentences, longest=longest,
+            lengths=lengths.to(torch.int64).contiguous(), inputs=inputs, states=states,
+        )  # fmt: skip
+        normed: Tensor = self.final_norm(states)
+        return normed
 
 
 class InferenceDecoder(Form, TransformerDecoder):
-    """A decoder with constant weights, whose steps are computed by `transformer_step`."""
+    """A decoder with constant weights, all layers of a step in one kernel, in float32."""
 
     stands_for = TransformerDecoder
     covers_parts = True
@@ -245,12 +173,15 @@ class InferenceDecoder(Form, TransformerDecoder):
         return _why_not(module)
 
     def pack(self) -> None:
-        self.packed = packed_layers(list(self.layers))
-        self.source_projection = source_projection(list(self.layers))
+        layers: list[Any] = list(self.layers)
+        self.packed = PackedLayers.of(layers)
+        parts = [part for layer in layers for part in (layer.context.key_layer, layer.context.value_layer)]
+        self.projection = [each.detach() for each in stacked(parts)]  # from the source to keys and values of all layers
 
     def prepare(self, states: Tensor, is_token: Tensor) -> tuple[PreparedSource, ...]:
         """The source as all layers read it."""
-        return (project_source(states, is_token.sum(dim=1), self.source_projection),)
+        projected = F.linear(states, *self.projection).float()
+        return (StepSource(projected.view(*projected.shape[:2], len(self.layers), 2, -1), is_token.sum(dim=1)),)
 
     def start(self, sources: tuple[PreparedSource, ...]) -> StepState:
         return StepState((), torch.empty(sources[0].sentences, 0, dtype=torch.int64))
@@ -268,6 +199,27 @@ class InferenceDecoder(Form, TransformerDecoder):
     def step(
         self, embedded: Tensor, state: Any, sources: tuple[PreparedSource, ...]
     ) -> tuple[Tensor, StepState, Tensor]:
-        inputs = self.below(embedded[:, None], len(state.caches)).squeeze(1)
-        states, state, weights = transformer_step(inputs, state, cast(StepSource, sources[0]), self.packed)
-        return self.final_norm(states), state, weights
+        """The states (N, size), the next state, and the weights (N, S): their mean over layers and heads.
+
+        The N = B * K hypotheses are K neighbors for each sentence. ValueError: there are not N inputs.
+        """
+        earlier, source = cast(StepState, state), cast(StepSource, sources[0])
+        inputs = self.below(embedded[:, None], len(earlier.caches)).squeeze(1).float().contiguous()
+        rows, longest = len(inputs), source.projected.shape[1]
+        if rows != len(earlier.slots) or rows % source.sentences:
+            raise ValueError(
+                f"the decoder needs one token for each of {len(earlier.slots)} hypotheses, as many for each of "
+                f"{source.sentences} sentences, got {rows}"
+            )
+        states, weights = torch.empty_like(inputs), inputs.new_empty(rows, longest)
+        cache = inputs.new_empty(len(self.layers), rows, 2, self.packed.size)
+        addresses = [each.data_ptr() for each in earlier.caches], [each.shape[1] for each in earlier.caches]
+        caches, cache_rows = (torch.tensor(each, dtype=torch.int64, device="cpu") for each in addresses)
+        native.run(
+            "transformer_step", torch.float32, **self.packed.arguments, rows=rows, inputs=inputs,
+            steps=len(earlier.caches), caches=caches, cache_rows=cache_rows, slots=earlier.slots.contiguous(),
+            cache=cache, sentences=source.sentences, longest=longest, lengths=source.lengths, source=source.projected,
+            states=states, weights=weights,
+        )  # fmt: skip
+        slots = torch.cat((earlier.slots, torch.arange(rows, device=earlier.slots.device)[:, None]), dim=1)
+        return self.final_norm(states), StepState((*earlier.caches, cache), slots), weights
