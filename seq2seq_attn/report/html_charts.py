@@ -65,34 +65,10 @@ class Line(NamedTuple):
     """A series with its position on the drawing; paths are SVG path data."""
 
     series: Series
-    path: str
     points: Sequence[Point]
+    path: str = ""
     band: str = ""  # between the limits of the intervals; "" without intervals
     seeds: Sequence[str] = ()
-
-
-class Chart(NamedTuple):
-    """A complete drawing: lines over a common axis, or rows of dots in one panel per group."""
-
-    name: str  # of downloaded files
-    title: str
-    x_label: str
-    y_label: str
-    x_ticks: Sequence[tuple[float, Sequence[str]]]  # position, lines of text
-    y_ticks: Sequence[tuple[float, str]]
-    lines: Sequence[Line]
-    height: float
-    panels: Sequence[Panel] = ()  # empty for a line chart
-    over: str = "resampled sentences"  # what its intervals account for
-    divider: tuple[float, str] | None = None  # position of a vertical line, and what is on its right
-
-    @property
-    def has_few(self) -> bool:
-        return any(point.value.few for line in self.lines for point in line.points)
-
-    @property
-    def has_intervals(self) -> bool:
-        return any(point.value.low is not None for line in self.lines for point in line.points)
 
 
 class Panel(NamedTuple):
@@ -104,56 +80,73 @@ class Panel(NamedTuple):
     ticks: Sequence[tuple[float, str]]
 
 
-class Axes(NamedTuple):
-    """The transformation from data to drawing; the vertical axis starts at 0."""
+class Chart(NamedTuple):
+    """A complete drawing: lines over a common axis, or rows of dots in one panel per group."""
 
-    first: float  # at the left
-    last: float  # at the right
-    top: float
+    name: str  # of downloaded files
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    height: float
+    x_ticks: Sequence[tuple[float, Sequence[str]]] = ()  # position, lines of text
+    y_ticks: Sequence[tuple[float, str]] = ()
+    panels: Sequence[Panel] = ()  # empty for a line chart
+    over: str = "resampled sentences"  # what its intervals account for
+    divider: tuple[float, str] | None = None  # position of a vertical line, and what is on its right
 
-    def across(self, x: float) -> float:
-        share = (x - self.first) / (self.last - self.first) if self.last > self.first else 0.5
-        return round(LEFT + MARGIN + (RIGHT - LEFT - 2 * MARGIN) * share, 2)
-
-    def up(self, y: float) -> float:
-        return round(BOTTOM - (BOTTOM - TOP) * y / self.top, 2)
-
-    def path(self, points: Iterable[tuple[float, float]]) -> str:
-        return " ".join(f"{'L' if index else 'M'}{self.across(x)} {self.up(y)}" for index, (x, y) in enumerate(points))
-
-    def line(self, series: Series) -> Line:
-        limits = [(value.x, value.low, value.high) for value in series.values]
-        upper = [(x, high) for x, _, high in limits if high is not None]
-        lower = [(x, low) for x, low, _ in reversed(limits) if low is not None]
-        return Line(
-            series,
-            self.path((value.x, value.y) for value in series.values),
-            [Point(self.across(value.x), self.up(value.y), value) for value in series.values],
-            f"{self.path([*upper, *lower])} Z" if upper else "",
-            [self.path((value.x, value.y) for value in seed) for seed in series.seeds],
-        )
+    @property
+    def values(self) -> list[Value]:
+        return [point.value for line in self.lines for point in line.points]
 
 
 Ticks = Sequence[tuple[float, Sequence[str]]]
 
 
 def chart(name: str, title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Ticks) -> Chart:
-    """A line chart; the axes contain all values, ticks and intervals."""
+    """A line chart; the axes contain all values, ticks and intervals, and the vertical one starts at 0."""
     values = [value for each in series for value in (*each.values, *(v for seed in each.seeds for v in seed))]
-    ends = [*(x for x, _ in x_ticks), *(value.x for value in values)]
+    places = [*(x for x, _ in x_ticks), *(value.x for value in values)]
+    first, last = min(places), max(places)
     highest = max((y for value in values for y in (value.y, value.high or 0)), default=0.0) or 1.0
     step = nice_step(highest)
     steps = math.ceil(highest / step - 1e-9)
-    axes = Axes(min(ends), max(ends), steps * step)
+
+    def across(x: float) -> float:
+        if first == last:
+            return (LEFT + RIGHT) / 2
+        return _between(LEFT + MARGIN, RIGHT - MARGIN, x - first, last - first)
+
+    def up(y: float) -> float:
+        return _between(BOTTOM, TOP, y, steps * step)
+
+    def path(points: Iterable[tuple[float, float]]) -> str:
+        return " ".join(f"{'L' if index else 'M'}{across(x)} {up(y)}" for index, (x, y) in enumerate(points))
+
+    def band(values: Sequence[Value]) -> str:
+        upper = [(value.x, value.high) for value in values if value.high is not None]
+        lower = [(value.x, value.low) for value in reversed(values) if value.low is not None]
+        return f"{path([*upper, *lower])} Z" if upper else ""
+
+    lines = [
+        Line(
+            each,
+            [Point(across(value.x), up(value.y), value) for value in each.values],
+            path((value.x, value.y) for value in each.values),
+            band(each.values),
+            [path((value.x, value.y) for value in seed) for seed in each.seeds],
+        )
+        for each in series
+    ]
     return Chart(
         name,
         title,
         x_label,
         y_label,
-        [(axes.across(x), text) for x, text in x_ticks],
-        [(axes.up(index * step), f"{index * step:g}") for index in range(steps + 1)],
-        [axes.line(each) for each in series],
+        lines,
         BOTTOM + 34 + 24 * max((len(text) for _, text in x_ticks), default=1),
+        [(across(x), text) for x, text in x_ticks],
+        [(up(index * step), f"{index * step:g}") for index in range(steps + 1)],
     )
 
 
@@ -175,37 +168,32 @@ def dot_plot(
     step = nice_step(high - low, at_least=4 if len(groups) == 1 else 2)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     top = 8 + 22 * max(len(heading) for _, heading in groups)
-    bottom = top + ROW * len(series)
     width = (RIGHT - 16 - GAP * (len(groups) - 1)) / len(groups)
-    panels = []
-    for place, (_, heading) in enumerate(groups):
-        left = 16 + place * (width + GAP)
-        ticks = [
-            (_between(left, left + width, number - first, last - first), f"{number * step:g}")
-            for number in range(first, last + 1)
-        ]
-        panels.append(Panel(heading, round(left, 2), round(left + width, 2), ticks))
-    at = {x: panel for (x, _), panel in zip(groups, panels, strict=True)}
+    lefts = {x: 16 + place * (width + GAP) for place, (x, _) in enumerate(groups)}
 
-    def across(panel: Panel, y: float) -> float:
-        return _between(panel.left, panel.right, y / step - first, last - first)
+    def across(x: float, y: float) -> float:
+        """Where y is in the panel of the group x."""
+        return _between(lefts[x], lefts[x] + width, y / step - first, last - first)
 
-    lines = []
-    for row, each in enumerate(ranked):
-        height = top + ROW * row + 28
-        points = [
-            Point(
-                across(at[value.x], value.y),
-                height,
-                value,
-                None
-                if value.low is None or value.high is None
-                else (across(at[value.x], value.low), across(at[value.x], value.high)),
-            )
-            for value in each.values
-        ]
-        lines.append(Line(each, "", points))
-    return Chart(name, title, x_label, y_label, [], [], lines, bottom + 52, panels)
+    def point(value: Value, height: float) -> Point:
+        ends = None
+        if value.low is not None and value.high is not None:
+            ends = across(value.x, value.low), across(value.x, value.high)
+        return Point(across(value.x, value.y), height, value, ends)
+
+    lines = [
+        Line(each, [point(value, top + ROW * row + 28) for value in each.values]) for row, each in enumerate(ranked)
+    ]
+    panels = [
+        Panel(
+            heading,
+            round(lefts[x], 2),
+            round(lefts[x] + width, 2),
+            [(across(x, number * step), f"{number * step:g}") for number in range(first, last + 1)],
+        )
+        for x, heading in groups
+    ]
+    return Chart(name, title, x_label, y_label, lines, top + ROW * len(series) + 52, panels=panels)
 
 
 def _between(left: float, right: float, part: float, whole: float) -> float:
