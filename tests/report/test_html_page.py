@@ -274,26 +274,20 @@ def test_a_step_that_reads_nothing_keeps_its_row():
     assert view.between_words() == (["x", "</s>"], ["a", "b", "</s>"], [[0.9, 0.1], [0, 0], [0, 1]])
 
 
-def test_only_words_of_the_embedded_corpus_have_glosses(tree, render_page):
-    assert data(tree)["glosses"] == {"汤姆": "Tom", "追逐": "chase"}
-    assert [each.text for each in tree.id("attention").all("ruby")] == ["汤姆 Tom", "追逐 chase"]
-
+@pytest.mark.parametrize(
+    ("reference", "glosses", "has_font"),
+    [("汤姆 追逐", {"汤姆": "Tom", "追逐": "chase"}, True), ("汤姆 跳舞", {}, False), ("Tom chasse", {}, False)],
+)
+def test_the_words_and_the_font_of_the_embedded_corpus_are_for_its_text(render_page, reference, glosses, has_font):
     def change(values):
-        values["examples.json"][0]["reference"] = "汤姆 跳舞"
+        values["examples.json"][0]["reference"] = reference
 
-    assert data(parse(render_page(change)))["glosses"] == {}
-
-
-def test_the_font_is_embedded_only_if_it_has_all_characters(render_page):
-    def french(values):
-        values["examples.json"][0]["reference"] = "Tom chasse"
-
-    def unknown(values):
-        values["examples.json"][0]["reference"] = "汤姆 跳舞"
-
-    assert "@font-face" in render_page()
-    assert "@font-face" not in render_page(french)
-    assert "@font-face" not in render_page(unknown)
+    page = render_page(change)
+    assert data(parse(page))["glosses"] == glosses
+    assert [each.text for each in parse(page).id("attention").all("ruby")] == [
+        " ".join(each) for each in glosses.items()
+    ]
+    assert ("@font-face" in page) == has_font
 
 
 def test_the_page_contains_the_corpus_and_states_if_only_a_part_is_included(render_page, corpus, all_values):

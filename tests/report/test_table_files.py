@@ -93,7 +93,6 @@ def test_every_row_of_a_latex_table_has_a_cell_for_each_column(which, tables, re
 
 def test_a_latex_table_has_a_caption_and_a_unique_label(whole):
     text = as_latex(whole)
-    assert r"\caption{toy, rarest source word. How often it occurs. BLEU and chrF with 95 \% intervals" in text
     labels = re.findall(r"\\label\{tab:(.*?)\}", text)
     assert labels[:4] == ["toy", "toy-more", "toy-source-length", "toy-rarest-source-word"]
     assert len(set(labels)) == len(labels) == text.count(r"\caption{")
