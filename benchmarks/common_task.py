@@ -18,8 +18,9 @@ from seq2seq_attn.corpora.tokenizers import Word
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.reading import read_lines
+from seq2seq_attn.models.config import ModelConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.seq2seq import ModelConfig, Seq2Seq
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.models.transformer.config import TransformerConfig, TransformerDropout
 from seq2seq_attn.strict import merge
 from seq2seq_attn.training.batches import Batch, EncodedPairs

@@ -20,13 +20,14 @@ from torch.utils.benchmark import timer  # waits for an accelerator
 from benchmarks.common_task import bench_corpus, timed_batches, training_batches, untrained_model
 from benchmarks.records import BEAM_SIZE, DECODED_LENGTH, OTHER, PARTS, Effort, Job, Outcome
 from seq2seq_attn.corpora.encoded import Ids
+from seq2seq_attn.models.head import Loss
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.search.batched import autocast
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import OptimizerConfig, make_optimizer
-from seq2seq_attn.training.loss import Loss, token_loss
+from seq2seq_attn.training.loss import token_loss
 
 PROFILED_BATCHES = 15  # at most; the batches that training is timed on differ fivefold in tokens
 _LABEL = "part: "
@@ -128,7 +129,7 @@ def labeled(step: TrainingStep) -> Iterator[None]:
         (step, "loss", "vocabulary loss"),
         (model, "encode", "encoder"),
         (model, "decode", "recurrence"),
-        (model.source_embedding, "forward", "embedding"),
+        (model.encoder.embedding, "forward", "embedding"),
         (model.target_embedding, "forward", "embedding"),
         *((model.decoder.context, method, "attention") for method in ("prepare", "forward")),
         (model.readout, "forward", "readout"),

@@ -196,10 +196,11 @@ def anchor(path: str) -> str:
 # API: one line per name in the committed pages; the site has the whole docstrings below (`for_site`).
 
 _MODELS = {
-    "The interface": ["models.seq2seq"],
+    "The interface": ["corpora.source", "models.seq2seq", "models.encoder", "models.head", "models.config"],
     "Ensembles": ["models.ensemble"],
+    "Encoder and decoder": ["models.encoder_decoder"],
     "The recurrent family": [
-        f"models.recurrent.{name}" for name in ("translator", "encoder", "decoders", "bahdanau", "luong", "conditional")
+        f"models.recurrent.{name}" for name in ("seq2seq", "encoder", "decoders", "bahdanau", "luong", "conditional")
     ],
     "Search": [
         *(f"search.{name}" for name in ("batched", "beam", "sampling", "forced", "hypotheses", "shortlist")),

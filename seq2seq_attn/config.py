@@ -12,7 +12,7 @@ from seq2seq_attn.attention.user_code import load_place
 from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
-from seq2seq_attn.models.seq2seq import ModelConfig, default_model
+from seq2seq_attn.models.config import ModelConfig, default_model
 from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig

@@ -188,5 +188,5 @@ def trained_gradients(model: s2s.Model, task: str, farthest: int) -> list[float]
     translator = model.trained.translator.double()
     with torch.no_grad():
         x = translator.embed_source(pad(ids))
-    found: list[float] = gradients(translator.encoder, x, 1).tolist()
+    found: list[float] = gradients(translator.encoder.network, x, 1).tolist()
     return found

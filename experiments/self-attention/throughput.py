@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
+from seq2seq_attn.models.config import ModelConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.models.seq2seq import ModelConfig, Seq2Seq
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import keep_freed_memory

@@ -1,6 +1,6 @@
 """Traces of a beam search: the tree of all hypotheses that a search continued, with the weights of every step.
 
-A `TracingTranslator` wraps a model and records its steps. A search reorders hypotheses by `state.select` alone, so a
+A `TracingModel` wraps a model and records its steps. A search reorders hypotheses by `state.select` alone, so a
 state that carries the number of its step is enough to reconstruct the tree of any search, without changes to it.
 """
 
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.corpora.source import Tokens, pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
 from seq2seq_attn.models.intervened import IntervenedModel
-from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
+from seq2seq_attn.models.seq2seq import Memory, Seq2Seq, Step, Wrapper
 from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.corpora import TestSet, nearest_lines
 from seq2seq_attn.runs.model import TrainedModel
@@ -42,8 +42,8 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes)
-    searched = TracingTranslator(quantized_for(options, model.translator))
-    forced = TracingTranslator(model.fused)
+    searched = TracingModel(quantized_for(options, model.translator))
+    forced = TracingModel(model.fused)
     hypotheses = search(searched, [ids], options, with_weights=True)[0]
     _force_stepwise(forced, ids, target)
 
@@ -76,7 +76,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     )
 
 
-def _is_finite(translator: TracingTranslator, edges: Iterable[Edge]) -> bool:
+def _is_finite(translator: TracingModel, edges: Iterable[Edge]) -> bool:
     """Whether the recorded numbers of these steps, and the norms of the values, can be written as JSON."""
     steps = [(translator.nodes[edge.node], edge.token) for edge in edges]
     numbers = [each for node, token in steps for each in (node.log_probabilities[token], node.weights)]
@@ -85,7 +85,7 @@ def _is_finite(translator: TracingTranslator, edges: Iterable[Edge]) -> bool:
     return all(bool(each.isfinite().all()) for each in numbers)
 
 
-def _force_stepwise(translator: TracingTranslator, source: Sequence[int], target: Sequence[int]) -> None:
+def _force_stepwise(translator: TracingModel, source: Sequence[int], target: Sequence[int]) -> None:
     """Decodes a given translation step by step, as `decode` would not be recorded."""
     device = next(translator.parameters()).device
     with torch.inference_mode():
@@ -103,7 +103,7 @@ def _predicted_tokens(hypothesis: Hypothesis) -> list[int]:
 
 def _record(
     model: TrainedModel,
-    translator: TracingTranslator,
+    translator: TracingModel,
     edge: Edge,
     parent: int | None = None,
     with_weights: bool = True,
@@ -152,13 +152,11 @@ class TracedState(NamedTuple):
         return TracedState(self.inner.select(rows), self.nodes.index_select(0, rows.cpu()))
 
 
-class TracingTranslator(Seq2Seq):
+class TracingModel(Wrapper):
     """The same model of p(target | source), for one sentence at a time; each step appends to `nodes`."""
 
     def __init__(self, inner: Seq2Seq) -> None:
-        super().__init__()
-        self.inner = inner
-        self.start_token = inner.start_token
+        super().__init__(inner)
         self.nodes: list[Node] = []
         self.value_norms: Tensor | None = None  # (S,) |v_j|; None where the context is not one weighted sum
         self._observed = IntervenedModel(inner)
@@ -187,13 +185,13 @@ class TracingTranslator(Seq2Seq):
         node = self.nodes[edge.node]
         return Edge(node.parent, node.token)
 
-    def encode(self, source: Tokens) -> Any:
+    def encode(self, source: Any) -> Memory:
         return self._observed.model.encode(source)
 
-    def start(self, memory: Any) -> TracedState:
+    def start(self, memory: Memory) -> TracedState:
         return TracedState(self._observed.model.start(memory), torch.tensor([-1]))
 
-    def step(self, tokens: Tensor, state: TracedState, memory: Any) -> Step:
+    def step(self, tokens: Tensor, state: TracedState, memory: Memory) -> Step:
         step, attended = self._observed.step(tokens, state.inner, memory)
         scores: Sequence[Tensor | None] = [None] * len(tokens)
         if attended is not None and self._has_scores:
@@ -212,6 +210,3 @@ class TracingTranslator(Seq2Seq):
         )
         self.nodes += [Node(*row) for row in rows]
         return step._replace(state=TracedState(step.state, torch.arange(first, len(self.nodes))))
-
-    def decode(self, inputs: Tensor, memory: Any) -> Decoded:
-        raise NotImplementedError("a trace has its steps taken one by one")

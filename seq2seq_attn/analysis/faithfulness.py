@@ -28,7 +28,7 @@ from seq2seq_attn.corpora.encoded import Ids
 from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
-from seq2seq_attn.models.seq2seq import Seq2Seq
+from seq2seq_attn.models.seq2seq import Memory, Seq2Seq
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.search.forced import force
@@ -108,7 +108,7 @@ def word_importance(translator: Seq2Seq, source: Ids, target: Ids) -> dict[str, 
 
     The `</s>` of the source is left out: a sentence without it is not valid input.
     """
-    device = translator.output.weight.device
+    device = next(translator.parameters()).device
     (forced,) = force(translator, pad([source], device), pad([target], device))
     found: dict[str, Any] = {
         "weights": forced.weights,
@@ -154,12 +154,14 @@ def leave_one_out(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
 
 
 def _copies(translator: Seq2Seq, sources: Sequence[Ids], target: Ids) -> tuple[Tokens, Tokens]:
-    device = translator.output.weight.device
+    device = next(translator.parameters()).device
     return pad(sources, device), pad([target] * len(sources), device)
 
 
-def _logits(translator: Seq2Seq, memory: object, target: Tokens) -> Tensor:
-    return translator.project(translator.decode(translator.decoder_inputs(target), memory).features)
+def _logits(translator: Seq2Seq, memory: Memory, target: Tokens) -> Tensor:
+    decoded = translator.decode(translator.decoder_inputs(target), memory)
+    every = torch.ones_like(target.tokens, dtype=torch.bool)
+    return translator.logits(decoded, memory, every).view(*target.tokens.shape, -1)
 
 
 def _target_log_probabilities(logits: Tensor, target: Tokens) -> Tensor:

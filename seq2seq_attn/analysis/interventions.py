@@ -14,7 +14,7 @@ from seq2seq_attn.attention import Change
 from seq2seq_attn.corpora.encoded import Ids
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.evaluation.metrics import perplexity
-from seq2seq_attn.models.seq2seq import Seq2Seq
+from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq
 from seq2seq_attn.search.batched import Progress
 
 BATCH = 16  # sentences; with one copy per change about a hundred rows
@@ -79,16 +79,18 @@ def _predict(
     translator: Seq2Seq, pairs: Sequence[tuple[Ids, Ids]], copies: int
 ) -> tuple[_Predictions, Iterator[_Predictions]]:
     """The first copy of a batch, and an iterator over the others: the logits of all would take too much memory."""
-    device = translator.output.weight.device
+    device = next(translator.parameters()).device
     source, target = (pad(side, device) for side in zip(*pairs, strict=True))
     rows = torch.arange(len(pairs), device=device).repeat(copies)
     inputs = translator.decoder_inputs(target)[rows]
-    decoded = translator.decode(inputs, translator.encode(source).select(rows))
+    memory = translator.encode(source)
+    decoded = translator.decode(inputs, memory.select(rows))
+    assert decoded.weights is not None
     is_token = target.is_token
     targets = target.tokens[is_token]
 
     def predictions(features: Tensor, weights: Tensor) -> _Predictions:
-        logits = translator.project(features[is_token])
+        logits = translator.logits(Decoded(features, weights), memory, is_token)
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return _Predictions(targets, torch.log_softmax(exact, dim=-1), weights[is_token])
 

@@ -62,15 +62,17 @@ class Neighbor(NamedTuple):
 @torch.inference_mode()
 def source_vectors(translator: Seq2Seq, sources: Tokens) -> _Vectors:
     """x of each sentence (B, E): the mean of the encoder's states over its tokens."""
-    states, is_token = translator.encoder_states(sources).float(), sources.is_token
-    means = (states * is_token[:, :, None]).sum(dim=1) / is_token.sum(dim=1, keepdim=True)
-    return means.cpu().numpy()
+    states, is_state = translator.encoder_states(sources)
+    means = (states.float() * is_state[:, :, None]).sum(dim=1) / is_state.sum(dim=1, keepdim=True)
+    vectors: _Vectors = means.cpu().numpy()
+    return vectors
 
 
 @torch.inference_mode()
 def step_vectors(translator: Seq2Seq, sources: Tokens, targets: Tokens) -> list[_Vectors]:
     """t_1 .. t_T of each target (T, R)."""
-    features = translator.features(translator.decoder_inputs(targets), translator.encode(sources)).float().cpu()
+    decoded = translator.decode(translator.decoder_inputs(targets), translator.encode(sources), need_weights=False)
+    features = decoded.features.float().cpu()
     return [rows[:length].numpy() for rows, length in zip(features, targets.lengths.tolist(), strict=True)]
 
 

@@ -21,11 +21,11 @@ from seq2seq_attn.analysis.step_interventions import (
     other_sources,
 )
 from seq2seq_attn.corpora.encoded import Ids
-from seq2seq_attn.corpora.source import Tokens, pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.corpora.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.intervened import Attended, IntervenedModel
-from seq2seq_attn.models.seq2seq import Seq2Seq, Step
+from seq2seq_attn.models.seq2seq import Memory, Step, Wrapper
 from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs.model import TrainedModel
@@ -243,7 +243,7 @@ class _Decoder:
         return _State(self.translator.model.start(memory), 0, 1, len(self.sources.lengths))
 
     @torch.inference_mode()
-    def encode(self) -> Any:
+    def encode(self) -> Memory:
         return self.translator.model.encode(self.sources)
 
     def steps(self, given: Sequence[int], limit: int, min_length: int = 1) -> Iterator[DecodedStep]:
@@ -298,17 +298,16 @@ class _Decoder:
         return found
 
 
-class _Continuing(Seq2Seq):
+class _Continuing(Wrapper):
     """The decoder as a translator of one sentence whose searches begin after a prefix."""
 
     def __init__(self, decoder: _Decoder, prefix: Sequence[int]) -> None:
-        super().__init__()
-        self.inner = decoder.translator.model  # its parameters tell the device
+        super().__init__(decoder.translator.model)
         self.decoder = decoder
         self.prefix = [decoder.start_token, *prefix]
         self.start_token = self.prefix[-1]
 
-    def encode(self, source: Tokens) -> Any:
+    def encode(self, source: Any) -> Memory:
         return self.decoder.encode()
 
     def start(self, memory: Any) -> _State:
@@ -319,6 +318,3 @@ class _Continuing(Seq2Seq):
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         return self.decoder.step(tokens, state, memory)
-
-    def decode(self, inputs: Tensor, memory: Any) -> Any:
-        raise NotImplementedError("steps with interventions are taken one by one")

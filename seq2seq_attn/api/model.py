@@ -318,7 +318,8 @@ class Model:
         if not any(layer.any() for layer in weights.cross):
             raise UserError(NO_WEIGHTS)
         tokens = (*self.trained.source.pieces(source), END), (*self.trained.target.pieces(target), END)
-        return AttentionMaps(*tokens, *(tuple(layer.numpy() for layer in layers) for layers in weights))
+        parts = weights.cross, weights.encoder, weights.decoder
+        return AttentionMaps(*tokens, *(tuple(layer.numpy() for layer in layers) for layers in parts))
 
     @takes(SearchOptions, unset=True)
     def attention(

@@ -21,7 +21,6 @@ from seq2seq_attn.models.context_config import ContextConfig, PartConfig
 from seq2seq_attn.models.transformer.config import LayersConfig, TransformerConfig
 from seq2seq_attn.models.transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from seq2seq_attn.models.transformer.stack import LayerStack
-from seq2seq_attn.models.transformer.translator import TransformerSeq2Seq
 from seq2seq_attn.ops import changed
 from seq2seq_attn.runs.model import TrainedModel
 
@@ -57,16 +56,16 @@ def write(model: TrainedModel, folder: Path) -> Exported:
     specs = ctranslate2.specs
     if (reason := changed(model.translator)) is not None:
         raise UserError(f"{reason}, and CTranslate2 computes what the class defines; export to onnx or torch instead")
-    translator = cast(TransformerSeq2Seq, model.translator)
+    translator = cast(Any, model.translator)  # with the parts that were checked
     encoder_options = cast(LayersConfig, options.encoder)
     spec = specs.TransformerSpec(
         _stack_spec(specs, specs.TransformerEncoderSpec, encoder_options),
         _stack_spec(specs, specs.TransformerDecoderSpec, options.decoder),
     )
     longest = max(POSITIONS, model.config.data.max_length + 1, model.config.search.max_length)
-    encoder = cast(LayerStack, translator.encoder)
+    encoder = cast(LayerStack, translator.encoder.network)
     positions = {
-        "source": _set_input(spec.encoder, spec.encoder.embeddings[0], translator.source_embedding, encoder, longest),
+        "source": _set_input(spec.encoder, spec.encoder.embeddings[0], translator.encoder.embedding, encoder, longest),
         "target": _set_input(
             spec.decoder, spec.decoder.embeddings, translator.target_embedding, translator.decoder, longest
         ),
@@ -75,7 +74,7 @@ def write(model: TrainedModel, folder: Path) -> Exported:
         _set_encoder_layer(layer, cast(EncoderLayer, own))
     for layer, own in zip(spec.decoder.layer, translator.decoder.layers, strict=True):
         _set_decoder_layer(layer, cast(DecoderLayer, own))
-    _set_linear(spec.decoder.projection, [translator.output])
+    _set_linear(spec.decoder.projection, [translator.head.projection])
     spec.register_source_vocabulary(model.source.vocabulary.get_itos())
     spec.register_target_vocabulary(model.target.vocabulary.get_itos())
     spec.config.add_source_eos = True
@@ -102,6 +101,7 @@ def _parts(config: Config) -> Iterator[tuple[str, str, list[str]]]:
     yield "model.kind", model.kind, ["transformer"]
     assert isinstance(model, TransformerConfig)
     yield "model.encoder.kind", model.encoder.kind, ["transformer"]
+    yield "model.head.kind", model.head.kind, ["softmax"]
     yield "model.context.kind", model.context.kind, ["attention"]
     stacks = {"model.encoder": cast(LayersConfig, model.encoder), "model.decoder": model.decoder}
     parts: dict[str, LayersConfig | ContextConfig] = {**stacks, "model.context": model.context}

@@ -109,7 +109,7 @@ def graphs_of(model: TrainedModel, *, with_interventions: bool = False) -> dict[
         state, memory = _layouts(translator)
         carried = [*state.ports, *memory.ports]
         source = [Port("source", "int64", ("sentences", "positions")), Port("lengths", "int64", ("sentences",))]
-        logits = Port("logits", "float32", ("sentences", translator.output.out_features))
+        logits = Port("logits", "float32", ("sentences", len(model.target.vocabulary)))
         weights = Port("weights", "float32", ("sentences", "positions"))
         after = [port._replace(name=f"next_{port.name}") for port in state.ports]
         given = _source(EXAMPLE)
@@ -173,8 +173,8 @@ class _Encoder(nn.Module):
         self.translator, self.state, self.memory = translator, state, memory
 
     def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
-        memory, sentences = self.translator.encode(Tokens(source, lengths)), source.shape[0]
-        state = self.translator.start(memory)
+        state, memory = _encoded(self.translator, Tokens(source, lengths))
+        sentences = source.shape[0]
         return (*self.state.tensors(state, sentences), *self.memory.tensors(memory, sentences))
 
 
@@ -258,11 +258,16 @@ def _size(place: str, axis: int, leaf: Tensor, alike: Mapping[str, Any]) -> int 
 def _records(translator: Seq2Seq, sizes: Mapping[str, int]) -> tuple[Any, Any]:
     """The state after a number of steps, and the memory."""
     source = _source(sizes)
-    memory = translator.encode(source)
-    state = translator.start(memory)
+    state, memory = _encoded(translator, source)
     for _ in range(sizes["steps"]):
         state = translator.step(source.tokens[:, 0], state, memory).state
     return state, memory
+
+
+def _encoded(translator: Seq2Seq, source: Tokens) -> tuple[Any, Any]:
+    """The first state, and the memory without its mask, which no step reads."""
+    memory: Any = translator.encode(source)
+    return translator.start(memory), memory._replace(is_state=None)
 
 
 def _source(sizes: Mapping[str, int]) -> Tokens:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.corpora.source import token_mask
-from seq2seq_attn.models.encoder import Encoder
+from seq2seq_attn.models.encoder import SequenceEncoder
 from seq2seq_attn.models.recurrent.cells import RecurrentCell, ScanCell
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ScanLayer
 from seq2seq_attn.models.replace import replace_modules
@@ -24,7 +24,7 @@ def with_padded_encoders(model: Model) -> Model:
     return replace_modules(model, {encoder: PaddedEncoder(encoder) for encoder in encoders})
 
 
-class PaddedEncoder(Encoder):
+class PaddedEncoder(SequenceEncoder):
     """The states of a `RecurrentEncoder`, without dropout: on padding, a state stays what it was.
 
     So the second direction reaches the last word of a sentence with a state of zeros, as over packed sentences.

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.seq2seq import DropoutConfig, ModelConfig, Tied
+from seq2seq_attn.strict import Strict
 
 PADDING = 1  # id of `<pad>` (corpora/vocabulary.py)
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class DropoutConfig(Strict):
+    """Dropout probabilities: of single elements, except `word`, which is that of whole embedded words."""
+
+    embedding: Probability = 0.3  # of the embedded tokens
+    word: Probability = 0.0  # of whole embedded words
+    state: Probability = 0.2  # of the encoder's states, and of what each layer passes on
+    readout: Probability = 0.5  # of the features before the projection to the vocabulary
 
 
 class Embedding(nn.Module):
@@ -35,17 +46,3 @@ class Embedding(nn.Module):
             kept = torch.rand(tokens.shape, device=tokens.device) >= self.word_dropout
             embedded = embedded * kept.unsqueeze(-1)
         return embedded
-
-
-def build_embeddings(
-    config: ModelConfig, dropout: DropoutConfig, tied: Tied, source_size: int, target_size: int, joint: bool
-) -> tuple[Embedding, Embedding]:
-    """The embeddings of source and target, the same one twice if `tied` is `all`.
-
-    UserError if they are to be shared by two vocabularies.
-    """
-    if tied == "all" and not joint:
-        raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
-    embedding = partial(Embedding, dropout=dropout.embedding, word_dropout=dropout.word)
-    source = embedding(source_size, config.embedding_size)
-    return source, source if tied == "all" else embedding(target_size, config.embedding_size)

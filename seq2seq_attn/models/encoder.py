@@ -1,26 +1,46 @@
-"""What every family of models expects of an encoder, its configuration, and encoders on top of each other."""
+"""What every family of models expects of an encoder, its configuration, and encoders of embedded tokens."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, field_validator
 from torch import Tensor, nn
 
+from seq2seq_attn.corpora.source import Source, Tokens
+from seq2seq_attn.models.embedding import DropoutConfig, Embedding
 from seq2seq_attn.strict import Tagged
 
 
+class Encoded(NamedTuple):
+    """The states h_1..h_S of B sources; S need not be the length of the source."""
+
+    states: Tensor  # (B, S, state_size)
+    is_state: Tensor  # (B, S) bool, True at states, False on padding: at least one state for each source
+
+
 class Encoder(nn.Module, ABC):
-    """States h_1..h_S of a source, which the decoder reads through its context."""
+    """States h_1..h_S of a source, which the decoder reads through its context.
+
+    An encoder reads a batch of sources as its front end made them: it embeds, convolves or joins positions by itself.
+    """
 
     state_size: int  # width of the states
     directions: int = 1  # 2: the halves of a state are those of a forward and of a backward direction
 
     @abstractmethod
-    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """States (B, S, state_size) of embedded sources (B, S, E); lengths (B,) on the CPU. Padding has no effect."""
+    def forward(self, source: Any) -> Encoded:
+        """The states of a batch of sources, a `Source`. Padding has no effect on them."""
+
+    def embed(self, source: Source) -> Tensor:
+        """The input (B, L, E) to which gradients are taken, such as embedded tokens. NotImplementedError: none."""
+        raise NotImplementedError(f"{type(self).__name__} does not define embed")
+
+    def encode_embedded(self, embedded: Tensor, source: Source) -> Encoded:
+        """The states, given what `embed` returned. NotImplementedError: the encoder defines no `embed`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define encode_embedded")
 
 
 class EncoderConfig(Tagged):
@@ -28,18 +48,76 @@ class EncoderConfig(Tagged):
 
     kind: str = "recurrent"
 
+    reads: ClassVar[type] = Tokens  # the batches that the encoder reads, a kind of `Source`
+
     @property
     def max_positions(self) -> int | None:
-        """The number of tokens of the longest source, `</s>` included; None: no limit."""
+        """The number of positions of the longest source, `</s>` included; None: no limit."""
         return None
 
     @abstractmethod
-    def build(self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True) -> Encoder:
-        """The encoder of inputs of this width: embedded tokens, or the states of another encoder if not `is_first`.
+    def build(
+        self, source_size: int, embedding: Embedding | None, dropout: DropoutConfig, layer_norm: bool = False
+    ) -> Encoder:
+        """An untrained encoder. UserError if sizes do not fit.
 
-        `dropout` is that between its layers; `layer_norm` normalizes recurrent layers, which otherwise have none.
-        UserError if sizes do not fit.
+        Args:
+            source_size: Of the front end: the vocabulary, or the features of a position.
+            embedding: Of the source tokens; None for an encoder that reads something else.
+            dropout: The probabilities.
+            layer_norm: Whether recurrent layers are normalized, which otherwise have no normalization.
         """
+
+
+class SequenceEncoder(nn.Module, ABC):
+    """States of a sequence of vectors, one for each of them: the layers above the embeddings."""
+
+    state_size: int  # width of the states
+    directions: int = 1  # as in `Encoder`
+
+    @abstractmethod
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """States (B, S, state_size) of vectors (B, S, E); lengths (B,) on the CPU. Padding has no effect."""
+
+
+class TokenEncoder(Encoder):
+    """The states of embedded tokens, one for each token."""
+
+    def __init__(self, embedding: Embedding, network: SequenceEncoder) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.network = network
+        self.state_size, self.directions = network.state_size, network.directions
+
+    def forward(self, source: Tokens) -> Encoded:
+        return self.encode_embedded(self.embed(source), source)
+
+    def embed(self, source: Any) -> Tensor:
+        embedded: Tensor = self.embedding(source.tokens)
+        return embedded
+
+    def encode_embedded(self, embedded: Tensor, source: Any) -> Encoded:
+        return Encoded(self.network(embedded, source.lengths), source.is_token)
+
+
+class TokenEncoderConfig(EncoderConfig):
+    """The configuration of an encoder of tokens: that of the network above the embeddings."""
+
+    @abstractmethod
+    def network(
+        self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
+    ) -> SequenceEncoder:
+        """The network over inputs of this width: embedded tokens, or the states of another network if not `is_first`.
+
+        `dropout` is that between its layers. UserError if sizes do not fit.
+        """
+
+    def build(
+        self, source_size: int, embedding: Embedding | None, dropout: DropoutConfig, layer_norm: bool = False
+    ) -> TokenEncoder:
+        assert embedding is not None
+        network = self.network(embedding.table.embedding_dim, dropout=dropout.state, layer_norm=layer_norm)
+        return TokenEncoder(embedding, network)
 
 
 def lowest(*limits: int | None) -> int | None:
@@ -47,10 +125,10 @@ def lowest(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-class StackedEncoder(Encoder):
-    """Encoders on top of each other: each reads the states of the one below."""
+class StackedEncoder(SequenceEncoder):
+    """Networks on top of each other: each reads the states of the one below."""
 
-    def __init__(self, encoders: Sequence[Encoder]) -> None:
+    def __init__(self, encoders: Sequence[SequenceEncoder]) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(encoders)
         self.state_size, self.directions = encoders[-1].state_size, encoders[-1].directions
@@ -65,21 +143,30 @@ class StackedEncoder(Encoder):
 Encoders = Annotated[tuple[SerializeAsAny[EncoderConfig], ...], Field(min_length=2, max_length=16)]
 
 
-class StackedEncoderConfig(EncoderConfig):
+class StackedEncoderConfig(TokenEncoderConfig):
     """`{kind: stacked, encoders: [{kind: recurrent}, {kind: transformer, layers: 1}]}`: self-attention over states."""
 
     kind: Literal["stacked"] = "stacked"
     encoders: Encoders  # from the lowest to the top
 
+    @field_validator("encoders")
+    @classmethod
+    def _are_networks(cls, encoders: tuple[EncoderConfig, ...]) -> tuple[EncoderConfig, ...]:
+        for each in encoders:
+            if not isinstance(each, TokenEncoderConfig):
+                raise ValueError(f"kind={each.kind} reads no states of another encoder; use it alone")
+        return encoders
+
     @property
     def max_positions(self) -> int | None:
         return lowest(*(config.max_positions for config in self.encoders))
 
-    def build(
+    def network(
         self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
     ) -> StackedEncoder:
-        encoders: list[Encoder] = []
+        encoders: list[SequenceEncoder] = []
         for config in self.encoders:
+            assert isinstance(config, TokenEncoderConfig)
             size = encoders[-1].state_size if encoders else input_size
-            encoders.append(config.build(size, dropout=dropout, layer_norm=layer_norm, is_first=not encoders))
+            encoders.append(config.network(size, dropout=dropout, layer_norm=layer_norm, is_first=not encoders))
         return StackedEncoder(encoders)

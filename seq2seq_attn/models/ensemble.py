@@ -1,4 +1,4 @@
-"""An ensemble: translators of one target vocabulary whose predictions are averaged at every step.
+"""An ensemble: models of one target vocabulary whose predictions are averaged at every step.
 
 Itself a `Seq2Seq`, so every search and forced decoding work with it as with a single model.
 """
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.corpora.source import Tokens
-from seq2seq_attn.models.seq2seq import Decoded, Rows, Seq2Seq, Step
+from seq2seq_attn.corpora.source import Source
+from seq2seq_attn.models.head import GivenLogits
+from seq2seq_attn.models.seq2seq import Decoded, Memory, Rows, Seq2Seq, Step
 
 
 class _PerMember(NamedTuple):
@@ -26,40 +27,40 @@ class _PerMember(NamedTuple):
 
 
 class Ensemble(Seq2Seq):
-    """p(y_i | y_1 .. y_{i-1}, X) = 1/M sum_m p_m(y_i | y_1 .. y_{i-1}, X) of M translators with the same token ids.
+    """p(y_i | y_1 .. y_{i-1}, X) = 1/M sum_m p_m(y_i | y_1 .. y_{i-1}, X) of M models with the same token ids.
 
     The logits are the logarithm of this arithmetic mean. Attention weights are the mean of the members' weights, and 0
-    wherever a member has none.
+    wherever a member has none. Members must encode a source into the same number of states.
     """
 
     def __init__(self, members: Iterable[Seq2Seq]) -> None:
         super().__init__()
         every = list(members)
         self.members = nn.ModuleList(every)
+        self.head = GivenLogits()
         self.start_token = every[0].start_token
 
-    def encode(self, source: Tokens) -> _PerMember:
-        return _PerMember(self._each(lambda member: member.encode(source)))
+    def encode(self, source: Source) -> Memory:
+        memories = self._each(lambda member: member.encode(source))
+        return Memory(_PerMember(memories), memories[0].is_state)
 
-    def start(self, memory: _PerMember) -> _PerMember:
-        return _PerMember(self._each(lambda member, own: member.start(own), memory.parts))
+    def start(self, memory: Memory) -> _PerMember:
+        return _PerMember(self._each(lambda member, own: member.start(own), memory.source.parts))
 
-    def step(self, tokens: Tensor, state: _PerMember, memory: _PerMember) -> Step:
-        steps = self._each(lambda member, *own: member.step(tokens, *own), state.parts, memory.parts)
+    def step(self, tokens: Tensor, state: _PerMember, memory: Memory) -> Step:
+        steps = self._each(lambda member, *own: member.step(tokens, *own), state.parts, memory.source.parts)
         return Step(
             _mean_logits([step.logits for step in steps]),
             _PerMember(tuple(step.state for step in steps)),
             _mean_weights([step.weights for step in steps]),
         )
 
-    def decode(self, inputs: Tensor, memory: _PerMember) -> Decoded:
+    def decode(self, inputs: Tensor, memory: Memory, need_weights: bool = True) -> Decoded:
         # Only probabilities can be averaged: the features of an ensemble are its logits.
-        all_decoded = self._each(lambda member, own: member.decode(inputs, own), memory.parts)
-        logits = self._each(lambda member, own: member.project(own.features), all_decoded)
-        return Decoded(_mean_logits(logits), _mean_weights([decoded.weights for decoded in all_decoded]))
-
-    def project(self, features: Tensor) -> Tensor:
-        return features
+        decoded = self._each(lambda member, own: member.decode(inputs, own), memory.source.parts)
+        every = torch.ones_like(inputs, dtype=torch.bool)
+        logits = self._each(lambda member, *own: member.logits(*own, every), decoded, memory.source.parts)
+        return Decoded(_mean_logits(logits).view(*inputs.shape, -1), _mean_weights([each.weights for each in decoded]))
 
     def with_outputs(self, tokens: Tensor) -> Ensemble:
         return Ensemble(self._each(lambda member: member.with_outputs(tokens)))

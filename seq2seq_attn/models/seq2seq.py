@@ -1,23 +1,18 @@
 """The interface of a model, which is all that search, training, alignment and analysis use.
 
-A translator holds B sentences in its memory and N = B * K hypotheses in its state: K adjacent ones for each sentence,
-with K = 1 in greedy search and K the beam size in beam search. The memory is not copied for the hypotheses of a beam;
-K queries read the same source. A model is built from its configuration, a `ModelConfig`; every family of models is a
-subclass with a `kind` and a `build` method.
+A model holds B sources in its memory and N = B * K hypotheses in its state: K adjacent ones for each source, with K = 1
+in greedy search and K the beam size in beam search. The memory is not copied for the hypotheses of a beam; K queries
+read the same source. A source is encoded into S states, which need not be as many as it has positions.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import (
@@ -30,10 +25,10 @@ from seq2seq_attn.attention import (
     SelfAttention,
     each_tensor,
 )
-from seq2seq_attn.corpora.source import Tokens
-from seq2seq_attn.models.losses import r_drop_loss, smoothed_loss
+from seq2seq_attn.corpora.source import Source, Tokens
+from seq2seq_attn.models.encoder import Encoded
+from seq2seq_attn.models.head import Head, Read
 from seq2seq_attn.models.replace import replace_modules
-from seq2seq_attn.strict import Size, Strict, Tagged
 
 _Self = TypeVar("_Self")
 
@@ -71,6 +66,19 @@ def _flatten_beams(tensor: Tensor) -> Tensor:
     return tensor.flatten(0, 1)
 
 
+class Memory(NamedTuple):
+    """B encoded sources: everything that decoding needs of them, computed once."""
+
+    source: Any  # Rows, one per source: as the decoder reads it
+    is_state: Tensor  # (B, S) bool, True at states, False on padding
+    head: Any = None  # Rows, what the head prepared (`Head.prepare`); None for a head that reads no source
+
+    def select(self, rows: Tensor) -> Memory:
+        """The record with only these rows, in this order; `rows` (M,) int64 may repeat a row."""
+        head = None if self.head is None else self.head.select(rows)
+        return Memory(self.source.select(rows), self.is_state.index_select(0, rows), head)
+
+
 class Step(NamedTuple):
     """One step of decoding for N hypotheses."""
 
@@ -82,8 +90,8 @@ class Step(NamedTuple):
 class Decoded(NamedTuple):
     """All steps of decoding a known target (teacher forcing)."""
 
-    features: Tensor  # (B, T, R); `project` maps them to logits
-    weights: Tensor  # (B, T, S): row i are the attention weights while token i was predicted
+    features: Tensor  # (B, T, R): what the head predicts from
+    weights: Tensor | None  # (B, T, S): row i are the attention weights while token i was predicted; None if not needed
 
 
 class HeadWeights(NamedTuple):
@@ -92,18 +100,23 @@ class HeadWeights(NamedTuple):
     Weights on padding are 0. Rows of padding have no meaning.
     """
 
-    cross: tuple[Tensor, ...]  # (B, H, T, S): row i of the decoder's weights on the source, while token i was predicted
+    cross: tuple[Tensor, ...]  # (B, H, T, S): row i of the decoder's weights on the states, while token i was predicted
     encoder: tuple[Tensor, ...] = ()  # (B, H, S, S): self-attention of the source; no layer in a recurrent encoder
     decoder: tuple[Tensor, ...] = ()  # (B, H, T, T): causal self-attention; column j is input j, that is token j - 1
+    is_state: Tensor | None = None  # (B, S) bool, True at states; None once the padding is removed
 
-    def of_pair(self, row: int, target: int, source: int) -> HeadWeights:
-        """The weights of one pair with T = `target` and S = `source` tokens: (H, T, S), (H, S, S) and (H, T, T)."""
-        lengths = (target, source), (source, source), (target, target)
+    def of_pair(self, row: int, target: int) -> HeadWeights:
+        """The weights of one pair with T = `target` tokens, without padding: (H, T, S), (H, S, S) and (H, T, T)."""
+        assert self.is_state is not None
+        (states,) = self.is_state[row].nonzero(as_tuple=True)
         return HeadWeights(
-            *(
-                tuple(weights[row, :, :rows, :columns] for weights in layers)
-                for layers, (rows, columns) in zip(self, lengths, strict=True)
-            )
+            tuple(weights[row, :, :target, states] for weights in self.cross),
+            # An encoder may join positions after its self-attention.
+            tuple(
+                weights[row][:, states][:, :, states] if weights.shape[-1] == self.is_state.shape[1] else weights[row]
+                for weights in self.encoder
+            ),
+            tuple(weights[row, :, :target, :target] for weights in self.decoder),
         )
 
 
@@ -117,84 +130,77 @@ class EmbeddingTables(NamedTuple):
 class Seq2Seq(nn.Module, ABC):
     """An autoregressive model p(Y | X) = prod_i p(y_i | y_1 .. y_{i-1}, X).
 
-    Training and search need the abstract methods only. The methods below `forward` serve analysis and pretrained
-    embeddings; a model can be trained and searched without defining them.
+    Training and search need the abstract methods and the head only. The methods below `forward` serve analysis and
+    pretrained embeddings; a model can be trained and searched without defining them.
     """
 
-    output: nn.Linear  # the vocabulary projection, R to V
+    head: Head
 
     start_token: int = 2  # id of `<s>`, the first input of the decoder (corpora/vocabulary.py)
 
     @abstractmethod
-    def encode(self, source: Any) -> Any:
-        """Memory (Rows, one per sentence): everything that decoding needs of the source, computed once."""
+    def encode(self, source: Any) -> Memory:
+        """The memory of a batch of sources, a `Source`."""
 
     @abstractmethod
-    def start(self, memory: Any) -> Any:
-        """State (Rows) before the first step, one hypothesis per sentence (N = B)."""
+    def start(self, memory: Memory) -> Any:
+        """State (Rows) before the first step, one hypothesis per source (N = B)."""
 
     @abstractmethod
-    def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
+    def step(self, tokens: Tensor, state: Any, memory: Memory) -> Step:
         """Consume one token (N,) per hypothesis and predict the next; N is a multiple of the memory's B."""
 
     @abstractmethod
-    def decode(self, inputs: Tensor, memory: Any) -> Decoded:
-        """Consume the known inputs (B, T), `<s> y_1 .. y_{T-1}`, in one call; results equal those of T steps."""
+    def decode(self, inputs: Tensor, memory: Memory, need_weights: bool = True) -> Decoded:
+        """Consume the known inputs (B, T), `<s> y_1 .. y_{T-1}`, in one call; results equal those of T steps.
 
-    def features(self, inputs: Tensor, memory: Any) -> Tensor:
-        """The features of `decode` (B, T, R) alone; a model can override it to save the time for the weights."""
-        return self.decode(inputs, memory).features
+        Without `need_weights`, a model may leave out the weights to save their time.
+        """
 
-    def project(self, features: Tensor) -> Tensor:
-        """Logits (..., V) of features (..., R); a separate method, so that training does not project padding."""
-        logits: Tensor = self.output(features)
+    def reads(self, decoded: Decoded, memory: Memory, where: Tensor) -> tuple[Read, Any]:
+        """What the head predicts M tokens from: the steps at which `where` (B, T) is True, source by source."""
+        weights = decoded.weights[where] if self.head.needs_weights and decoded.weights is not None else None
+        own = None if memory.head is None else memory.head.select(where.nonzero()[:, 0])
+        return Read(decoded.features[where], weights), own
+
+    def logits(self, decoded: Decoded, memory: Memory, where: Tensor) -> Tensor:
+        """Logits (M, V) of the steps at which `where` (B, T) is True: padding is not projected."""
+        logits: Tensor = self.head(*self.reads(decoded, memory, where))
         return logits
 
-    def loss(self, features: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-        """Two sums over M tokens in nats: `smoothed_loss`, and -log p(target), which has no gradient.
-
-        Args:
-            features: What predicts the tokens (M, R).
-            targets: Their ids (M,) int64.
-            label_smoothing: The share of the target distribution that is uniform.
-        """
-        return smoothed_loss(self.project(features), targets, label_smoothing)
-
-    def r_drop_loss(
-        self, features: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
-        """`r_drop_loss` of M tokens, and -log p(target); both are sums over the tokens.
-
-        Args:
-            features: What predicts the tokens (2 M, R): all with one dropout mask, then all with another.
-            targets: Their ids (M,) int64.
-            alpha: The weight of the divergence between the predictions with both masks.
-            label_smoothing: The share of the target distribution that is uniform.
-        """
-        logits = self.project(features)
-        return r_drop_loss(logits.view(2, len(targets), -1), targets, alpha, label_smoothing)
+    def next_logits(self, read: Read, memory: Memory) -> Tensor:
+        """Logits (N, V) of one step."""
+        own = memory.head
+        if own is not None:
+            sources = torch.arange(len(memory.is_state), device=memory.is_state.device)
+            own = own.select(sources.repeat_interleave(len(read.features) // len(sources)))
+        logits: Tensor = self.head(read, own)
+        return logits
 
     def decoder_inputs(self, target: Tokens) -> Tensor:
         """`<s> y_1 .. y_{T-1}` (B, T) of `y_1 .. y_T` with y_T = `</s>`."""
         first = target.tokens.new_full((len(target.tokens), 1), self.start_token)
         return torch.cat((first, target.tokens[:, :-1]), dim=1)
 
-    def forward(self, source: Tokens, target: Tokens) -> Tensor:
+    def forward(self, source: Source, target: Tokens) -> Tensor:
         """Teacher forcing: logits (B, T, V), where those at i predict target token i."""
-        return self.project(self.features(self.decoder_inputs(target), self.encode(source)))
+        memory = self.encode(source)
+        decoded = self.decode(self.decoder_inputs(target), memory, self.head.needs_weights)
+        every = torch.ones_like(target.tokens, dtype=torch.bool)
+        return self.logits(decoded, memory, every).view(*target.tokens.shape, -1)
 
     def with_outputs(self, tokens: Tensor) -> Seq2Seq:
         """A shallow copy that predicts only the target tokens (M,), in this order, from the same inputs.
 
-        It shares all parameters with the original.
+        It shares all parameters with the original. UserError: its head cannot be restricted.
         """
         other = copy.copy(self)
-        other._modules = {**self._modules, "output": SelectedOutputs(self.output, tokens)}
+        other._modules = {**self._modules, "head": self.head.with_outputs(tokens)}
         return other
 
     @property
     def attends(self) -> bool:
-        """Whether the decoder reads individual source positions through a context; if not, all weights are 0."""
+        """Whether the decoder reads individual states of the source through a context; if not, all weights are 0."""
         return bool(self.contexts_that_read())
 
     def contexts_that_read(self) -> list[Context]:
@@ -205,14 +211,14 @@ class Seq2Seq(nn.Module, ABC):
         """
         return []
 
-    def sources_read(self, memory: Any) -> list[PreparedSource]:
+    def sources_read(self, memory: Memory) -> list[PreparedSource]:
         """The prepared source of each of `contexts_that_read`, in the same order."""
         return []
 
     def with_changed_weights(self, changes: Sequence[Change]) -> Seq2Seq:
         """A model that shares all parameters and decodes with its own and with changed attention weights side by side.
 
-        Its batches contain every sentence 1 + len(changes) times, one whole batch after the other; see `Counterfactual`
+        Its batches contain every source 1 + len(changes) times, one whole batch after the other; see `Counterfactual`
         for the weights of each copy. Nothing else in the model changes.
         """
         contexts = {context.reader(): context.heads for context in self.contexts_that_read()}
@@ -220,7 +226,7 @@ class Seq2Seq(nn.Module, ABC):
             self, {reader: Counterfactual(reader, changes, heads) for reader, heads in contexts.items()}
         )
 
-    def head_weights(self, source: Tokens, target: Tokens) -> HeadWeights:
+    def head_weights(self, source: Source, target: Tokens) -> HeadWeights:
         """The weights of every layer and head under teacher forcing; `decode` gives their mean.
 
         The layers are those of `contexts_that_read`, in this order, and of every `SelfAttention` within the model. A
@@ -235,23 +241,24 @@ class Seq2Seq(nn.Module, ABC):
         memory = model.encode(source)
         encoder = tuple(within)
         decoded = model.decode(self.decoder_inputs(target), memory)
+        assert decoded.weights is not None
         cross = tuple(torch.cat(calls, dim=2) for calls in read) or (decoded.weights[:, None],)
-        return HeadWeights(cross, encoder, tuple(within[len(encoder) :]))
+        return HeadWeights(cross, encoder, tuple(within[len(encoder) :]), memory.is_state)
 
-    def embed_source(self, source: Tokens) -> Tensor:
-        """The encoder's input: embedded source tokens (B, S, E). NotImplementedError if the model has none."""
+    def embed_source(self, source: Source) -> Tensor:
+        """The encoder's input (B, L, E), such as embedded tokens. NotImplementedError if the model has none."""
         raise self._missing("embed_source")
 
-    def encode_embedded(self, embedded: Tensor, source: Tokens) -> Any:
-        """The memory of embedded sources (B, S, E), for gradients with respect to the embeddings.
+    def encode_embedded(self, embedded: Tensor, source: Source) -> Memory:
+        """The memory of embedded sources (B, L, E), for gradients with respect to the embeddings.
 
         `encode(source)` equals `encode_embedded(embed_source(source), source)`. NotImplementedError if the model has no
         embeddings.
         """
         raise self._missing("encode_embedded")
 
-    def encoder_states(self, source: Tokens) -> Tensor:
-        """h_1 .. h_S of each sentence (B, S, E). NotImplementedError if the model has no encoder with such states."""
+    def encoder_states(self, source: Source) -> Encoded:
+        """h_1 .. h_S of each source. NotImplementedError if the model has no encoder with such states."""
         raise self._missing("encoder_states")
 
     def embedding_tables(self) -> EmbeddingTables:
@@ -262,123 +269,28 @@ class Seq2Seq(nn.Module, ABC):
         return NotImplementedError(f"{type(self).__name__} does not define {method}")
 
 
-class SelectedOutputs(nn.Module):
-    """The outputs `rows` (M,) of a layer, in this order."""
+class Wrapper(Seq2Seq):
+    """A model that differs from another in what a subclass overrides."""
 
-    def __init__(self, layer: nn.Module, rows: Tensor) -> None:
+    def __init__(self, inner: Seq2Seq) -> None:
         super().__init__()
-        self.layer = layer
-        self.rows = rows
+        self.inner = inner
+        self.head, self.start_token = inner.head, inner.start_token
 
-    def forward(self, input: Tensor) -> Tensor:
-        outputs: Tensor = self.layer(input)
-        return outputs[..., self.rows]
+    def encode(self, source: Any) -> Memory:
+        return self.inner.encode(source)
+
+    def start(self, memory: Memory) -> Any:
+        return self.inner.start(memory)
+
+    def step(self, tokens: Tensor, state: Any, memory: Memory) -> Step:
+        return self.inner.step(tokens, state, memory)
+
+    def decode(self, inputs: Tensor, memory: Memory, need_weights: bool = True) -> Decoded:
+        return self.inner.decode(inputs, memory, need_weights)
 
 
 def _observed(context: Context, found: list[Tensor]) -> tuple[nn.Module, nn.Module]:
     """The reader of a context, and its replacement, which appends the weights (B, H, T, S) of every call to `found`."""
     reader = context.reader()
     return reader, Observed(reader, lambda weights: found.append(torch.unflatten(weights, 0, (-1, context.heads))))
-
-
-_is_initialized: ContextVar[bool] = ContextVar("is_initialized", default=True)
-
-
-def is_initialized() -> bool:
-    """Whether a model that is built now needs initial weights."""
-    return _is_initialized.get()
-
-
-@contextmanager
-def weights_from_a_file() -> Iterator[None]:
-    """A block in which models are built whose weights are then all read: what costs most to initialize is left out.
-
-    That is the orthogonal matrices of recurrent cells: a QR decomposition each, and half a second for a small model
-    where several threads share a busy processor.
-    """
-    token = _is_initialized.set(False)
-    try:
-        yield
-    finally:
-        _is_initialized.reset(token)
-
-
-Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-
-Tied = Literal["none", "target", "all"]  # which embeddings share their table with the output projection
-
-
-class DropoutConfig(Strict):
-    """Dropout probabilities: of single elements, except `word`, which is that of whole embedded words."""
-
-    embedding: Probability = 0.3  # of the embedded tokens
-    word: Probability = 0.0  # of whole embedded words
-    state: Probability = 0.2  # of the encoder's states, and of what each layer passes on
-    readout: Probability = 0.5  # of the features before the projection to the vocabulary
-
-
-class PretrainedConfig(Strict):
-    """Files of word vectors: text (GloVe, fastText, word2vec; even compressed), or the .pt of torchtext's `Vectors`."""
-
-    source: Path | None = None  # for the source embedding
-    target: Path | None = None  # for the target embedding
-
-
-class ModelConfig(Tagged):
-    """The configuration of a model; this base class has the options that all families share."""
-
-    decoder_size_key: ClassVar[str] = "model.decoder.hidden_size"  # of `decoder_size` in a configuration
-
-    kind: str = "recurrent"  # family of models
-    embedding_size: Size = 256  # of source and target tokens
-    tie_embeddings: Tied | None = None  # tables shared with the output projection; null: as many as fit
-    pretrained_embeddings: PretrainedConfig = PretrainedConfig()  # initial rows; tokens without a vector start random
-
-    @abstractmethod
-    def build(self, source_size: int, target_size: int, joint: bool) -> Seq2Seq:
-        """An untrained model for vocabularies of these sizes; `joint` if both languages share one vocabulary.
-
-        Parameters are drawn from torch's global generator. UserError if options contradict each other.
-        """
-
-    def tied(self, joint: bool, features: int) -> Tied:
-        """Which embeddings share their table with the projection of `features` numbers: `tie_embeddings`.
-
-        Where that is null: none if the sizes differ, all with one vocabulary and at most one file of vectors, else
-        that of the target.
-        """
-        if self.tie_embeddings is not None:
-            return self.tie_embeddings
-        if features != self.embedding_size:
-            return "none"
-        files = {self.pretrained_embeddings.source, self.pretrained_embeddings.target} - {None}
-        return "all" if joint and len(files) < 2 else "target"
-
-    @property
-    @abstractmethod
-    def decoder_size(self) -> int:
-        """The width of the decoder, which `match_parameters` increases to enlarge a model."""
-
-    @abstractmethod
-    def with_decoder_size(self, size: int) -> ModelConfig:
-        """This configuration with another `decoder_size`."""
-
-    @property
-    def max_positions(self) -> tuple[int | None, int | None]:
-        """The numbers of tokens of the longest source and target that fit, `</s>` included; None: no limit."""
-        return None, None
-
-    @model_validator(mode="after")
-    def _tied_embeddings_have_one_file(self) -> ModelConfig:
-        source, target = self.pretrained_embeddings.source, self.pretrained_embeddings.target
-        if self.tie_embeddings == "all" and source and target and source != target:
-            raise ValueError(
-                f"tie_embeddings=all shares one embedding, which cannot start from both {source} and {target}; "
-                f"give one file in pretrained_embeddings"
-            )
-        return self
-
-
-def default_model() -> ModelConfig:
-    """The default model: a recurrent one with default options."""
-    return ModelConfig.model_validate({})

@@ -12,7 +12,7 @@ from seq2seq_attn.ops.decoders import FusedBahdanauDecoder, FusedConditionalDeco
 from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_reference, why_not_numbers
 from seq2seq_attn.ops.inference import InferenceAttention, InferenceLinear
 from seq2seq_attn.ops.layers import Dropout, LayerNorm, Linear
-from seq2seq_attn.ops.loss import FusedRecurrentSeq2Seq, FusedTransformerSeq2Seq
+from seq2seq_attn.ops.loss import FusedSoftmaxHead
 from seq2seq_attn.ops.recurrent import (
     FusedGRUCell,
     FusedMinGRUCell,
@@ -35,7 +35,7 @@ FORMS: tuple[type[Form], ...] = (
     *(GRUSequenceCell, FusedGRUCell, FusedMinGRUCell, FusedSRUCell, FusedStackedCell),
     *(FusedScanLayer, FusedRecurrentEncoder, FusedResidual),
     *(FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder),
-    *(FusedRecurrentSeq2Seq, FusedTransformerSeq2Seq),
+    FusedSoftmaxHead,
 )
 CONSTANT_FORMS: tuple[type[Form], ...] = (InferenceLinear, InferenceAttention, InferenceEncoder, InferenceDecoder)
 

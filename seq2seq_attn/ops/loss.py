@@ -13,9 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from seq2seq_attn.models.recurrent.translator import RecurrentSeq2Seq
-from seq2seq_attn.models.seq2seq import Seq2Seq
-from seq2seq_attn.models.transformer.translator import TransformerSeq2Seq
+from seq2seq_attn.models.head import Loss, Read, SoftmaxHead
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import first_derivative_only
 from seq2seq_attn.ops.form import Form
@@ -26,38 +24,30 @@ CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` on a CPU without kernel
 BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
 
-class _FusedSeq2Seq(Form, Seq2Seq):
-    """A model whose losses are computed from features, and whose vocabulary projection computes only what is asked."""
+class FusedSoftmaxHead(Form, SoftmaxHead):
+    """`SoftmaxHead` with fused losses, whose projection computes only what is asked for."""
 
-    def loss(self, features: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-        if type(self.output) is not Linear or self.output.bias is None:
-            return super().loss(features, targets, label_smoothing)
-        return fused_loss(features, self.output.weight, self.output.bias, targets, label_smoothing)
+    stands_for = SoftmaxHead
+
+    def loss(self, read: Read, targets: Tensor, memory: Any = None, label_smoothing: float = 0.0) -> Loss:
+        if type(self.projection) is not Linear or self.projection.bias is None:
+            return super().loss(read, targets, memory, label_smoothing)
+        weight, bias = self.projection.weight, self.projection.bias
+        return Loss(*fused_loss(read.features, weight, bias, targets, label_smoothing), len(targets))
 
     def r_drop_loss(
-        self, features: Tensor, targets: Tensor, alpha: float, label_smoothing: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
-        if type(self.output) is not Linear or self.output.bias is None:
-            return super().r_drop_loss(features, targets, alpha, label_smoothing)
-        return paired_loss(features, self.output.weight, self.output.bias, targets, alpha, label_smoothing)
+        self, read: Read, targets: Tensor, alpha: float, memory: Any = None, label_smoothing: float = 0.0
+    ) -> Loss:
+        if type(self.projection) is not Linear or self.projection.bias is None:
+            return super().r_drop_loss(read, targets, alpha, memory, label_smoothing)
+        weight, bias = self.projection.weight, self.projection.bias
+        return Loss(*paired_loss(read.features, weight, bias, targets, alpha, label_smoothing), len(targets))
 
-    def with_outputs(self, tokens: Tensor) -> Seq2Seq:
+    def with_outputs(self, tokens: Tensor) -> SoftmaxHead:
         other = super().with_outputs(tokens)
-        if isinstance(self.output, Form):
-            other._modules["output"] = cast(Any, self.output).select(tokens)
+        if isinstance(self.projection, Form):
+            other._modules["projection"] = cast(Any, self.projection).select(tokens)
         return other
-
-
-class FusedRecurrentSeq2Seq(_FusedSeq2Seq, RecurrentSeq2Seq):
-    """`RecurrentSeq2Seq` with fused losses."""
-
-    stands_for = RecurrentSeq2Seq
-
-
-class FusedTransformerSeq2Seq(_FusedSeq2Seq, TransformerSeq2Seq):
-    """`TransformerSeq2Seq` with fused losses."""
-
-    stands_for = TransformerSeq2Seq
 
 
 def paired_loss(

@@ -27,9 +27,10 @@ from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import BusyError, locked
+from seq2seq_attn.models.config import ModelConfig, weights_from_a_file
 from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.ensemble import Ensemble
-from seq2seq_attn.models.seq2seq import HeadWeights, ModelConfig, Seq2Seq, weights_from_a_file
+from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
 from seq2seq_attn.ops import fuse, is_reference
 from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.options import SearchOptions

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from seq2seq_attn.corpora.encoded import Ids
-from seq2seq_attn.corpora.source import Tokens, pad
+from seq2seq_attn.corpora.source import Source, pad
 from seq2seq_attn.models.replace import Model
 from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
 from seq2seq_attn.ops.host import parallel_map
@@ -23,7 +24,8 @@ from seq2seq_attn.search.interruptible import AtStep, Interruptible, never
 from seq2seq_attn.search.sampling import sample
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 
-_Corpus = Sequence[Ids]  # every sentence ends in `</s>`
+Items = Sequence[Any]  # what a front end makes of lines: for text, token ids that end in `</s>`
+Collate = Callable[[Items], Source]  # makes a batch of them
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
 
 _Found = TypeVar("_Found")
@@ -33,9 +35,10 @@ BATCH_SIZE, BATCH_TOKENS = 64, 4096  # of forced decoding: sentences, and tokens
 
 def search(
     translator: Seq2Seq,
-    sources: _Corpus,
+    sources: Items,
     options: SearchOptions,
     *,
+    collate: Collate = pad,
     shortlist: Shortlist | None = None,
     with_weights: bool = False,
     progress: Progress | None = None,
@@ -45,6 +48,8 @@ def search(
 
     `options.mbr` compares texts, which a caller has to do (`runs/model.py`).
 
+    `collate` makes a batch of sources, by default of token ids.
+
     With a shortlist, translations contain only the tokens that it lists for their batch. The model runs in evaluation
     mode on the device of its parameters; the mode of every module is restored afterward. `at_step` is called before
     every step; what it raises ends the search. It may be called in several threads at once.
@@ -52,8 +57,10 @@ def search(
     method = sample if options.draws else greedy_search if options.beam_size == 1 else beam_search
     translator = quantized_for(options, translator)
 
-    def decode(source: Tokens) -> list[list[Hypothesis]]:
-        with autocast(options, source.tokens.device.type):
+    device = device_of(translator).type
+
+    def decode(source: Any) -> list[list[Hypothesis]]:
+        with autocast(options, device):
             if shortlist is None:
                 return method(Interruptible(translator, at_step), source, options, with_weights)
             tokens = shortlist.tokens(source)
@@ -62,7 +69,7 @@ def search(
         listed = tokens.tolist()
         return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 
-    return _in_batches(translator, decode, (sources,), options.batch_size, options.batch_tokens, progress)
+    return _in_batches(translator, decode, (sources,), (collate,), options.batch_size, options.batch_tokens, progress)
 
 
 def autocast(options: SearchOptions, device: str) -> AbstractContextManager[object]:
@@ -77,34 +84,37 @@ def quantized_for(options: SearchOptions, model: Model) -> Model:
 
 def force_corpus(
     translator: Seq2Seq,
-    sources: _Corpus,
-    targets: _Corpus,
+    sources: Items,
+    targets: Sequence[Ids],
     *,
+    collate: Collate = pad,
     batch_size: int = BATCH_SIZE,
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Forced]:
     """Forced decoding of each pair, in the order of the pairs; otherwise as in `search`."""
     work = partial(force, translator)
-    return _in_batches(translator, work, (sources, targets), batch_size, batch_tokens, progress)
+    return _in_batches(translator, work, (sources, targets), (collate, pad), batch_size, batch_tokens, progress)
 
 
 def force_heads_of_corpus(
     translator: Seq2Seq,
-    sources: _Corpus,
-    targets: _Corpus,
+    sources: Items,
+    targets: Sequence[Ids],
     *,
+    collate: Collate = pad,
     progress: Progress | None = None,
 ) -> list[HeadWeights]:
     """The weights of every layer and head for each pair, in the order of the pairs; otherwise as in `search`."""
     work = partial(force_heads, translator)
-    return _in_batches(translator, work, (sources, targets), BATCH_SIZE, BATCH_TOKENS, progress)
+    return _in_batches(translator, work, (sources, targets), (collate, pad), BATCH_SIZE, BATCH_TOKENS, progress)
 
 
 def _in_batches(
     translator: Seq2Seq,
     work: Callable[..., list[_Found]],
-    corpora: Sequence[_Corpus],
+    corpora: Sequence[Items],
+    collates: Sequence[Collate],
     batch_size: int,
     batch_tokens: int,
     progress: Progress | None,
@@ -116,7 +126,8 @@ def _in_batches(
     with _evaluating(translator) as device, parallel_map(device, len(batches)) as each:
 
         def work_on(batch: list[int]) -> list[_Found]:
-            return work(*(pad([corpus[index] for index in batch], device) for corpus in corpora))
+            rows = ([corpus[index] for index in batch] for corpus in corpora)
+            return work(*(collate(items).to(device) for collate, items in zip(collates, rows, strict=True)))
 
         for batch, results in zip(batches, each(work_on, batches), strict=True):
             found.update(zip(batch, results, strict=True))
@@ -137,6 +148,11 @@ def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iter
         yield batch
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Where the model computes."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
 @contextmanager
 def _evaluating(translator: Seq2Seq) -> Iterator[torch.device]:
     """Set evaluation mode, yield the model's device, and restore the mode of every module."""
@@ -144,7 +160,7 @@ def _evaluating(translator: Seq2Seq) -> Iterator[torch.device]:
     if training:  # setting the mode of every module takes a noticeable share of one short sentence
         translator.eval()
     try:
-        yield next((parameter.device for parameter in translator.parameters()), torch.device("cpu"))
+        yield device_of(translator)
     finally:
         for module in training:
             module.training = True

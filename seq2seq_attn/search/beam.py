@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops.continuations import best_continuations
@@ -42,7 +42,7 @@ class _Extended(NamedTuple):
 
 @torch.inference_mode()
 def beam_search(
-    translator: Seq2Seq, source: Tokens, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq, source: Source, options: SearchOptions, with_weights: bool = False
 ) -> list[list[Hypothesis]]:
     """The n best hypotheses of each of the B sentences, best first; fewer where fewer have finished.
 
@@ -61,8 +61,8 @@ def beam_search(
     """
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
-    device = source.tokens.device
     memory = translator.encode(source)
+    is_state, device = memory.is_state, memory.is_state.device
     state = translator.start(memory)
 
     sentences = list(range(len(lengths)))
@@ -88,7 +88,7 @@ def beam_search(
             memory, beam = memory.select(rows), beam.select(rows)
             hypotheses, tokens = hypotheses[rows], tokens[rows]
         state, tokens = output.state.select(hypotheses.flatten()), tokens.flatten()
-    return trace(history, _ends(history, extensions, limits, options), lengths)
+    return trace(history, _ends(history, extensions, limits, options), is_state)
 
 
 def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) -> _Beam:
@@ -160,7 +160,7 @@ def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, cl
 
 @torch.inference_mode()
 def greedy_search(
-    translator: Seq2Seq, source: Tokens, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq, source: Source, options: SearchOptions, with_weights: bool = False
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each of the B sentences.
 
@@ -168,8 +168,8 @@ def greedy_search(
     """
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
-    device = source.tokens.device
     memory = translator.encode(source)
+    is_state, device = memory.is_state, memory.is_state.device
     state = translator.start(memory)
 
     sentences = list(range(len(lengths)))
@@ -197,4 +197,4 @@ def greedy_search(
             sentences = [sentences[row] for row in rows.tolist()]
             memory, state = memory.select(rows), state.select(rows)
             tokens, total, limit, running = (part[rows] for part in (tokens, total, limit, running))
-    return trace(history, first_ends(history, totals, limits, options), lengths)
+    return trace(history, first_ends(history, totals, limits, options), is_state)

@@ -24,7 +24,8 @@ class Hypothesis(NamedTuple):
     """One translation of one sentence.
 
     T' counts the predicted tokens: all of `tokens`, and `</s>` unless the hypothesis was truncated at the maximum
-    length. S' is the length of the source, `</s>` included.
+    length. S' is the number of states of the source: its length, `</s>` included, unless the encoder
+    joins positions.
     """
 
     tokens: list[int]  # without `</s>`
@@ -52,8 +53,8 @@ class End(NamedTuple):
     closed: bool  # whether it ends in `</s>`
 
 
-def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Sequence[int]) -> list[list[Hypothesis]]:
-    """The hypotheses of sentences 0, 1, ... with these ends; `lengths` are those of the sources."""
+def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], is_state: Tensor) -> list[list[Hypothesis]]:
+    """The hypotheses of sources 0, 1, ... with these ends; `is_state` (B, S) is True where a source has a state."""
     steps = _Steps(history)
     found = [[_hypothesis(steps, sentence, end) for end in ends[sentence]] for sentence in range(len(ends))]
     if history[0].weights is None:
@@ -62,8 +63,8 @@ def trace(history: Sequence[Choice], ends: Sequence[Sequence[End]], lengths: Seq
     weights = iter(_gather([choice.weights for choice in history if choice.weights is not None], paths))
     return [
         # A copy, so that keeping one matrix does not keep those of the whole batch alive.
-        [hypothesis._replace(weights=next(weights)[:, :length].clone()) for hypothesis, _ in hypotheses]
-        for hypotheses, length in zip(found, lengths, strict=True)
+        [hypothesis._replace(weights=next(weights)[:, states].clone()) for hypothesis, _ in hypotheses]
+        for hypotheses, states in zip(found, is_state.cpu(), strict=True)
     ]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from seq2seq_attn.corpora.source import Tokens
-from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
+from seq2seq_attn.models.seq2seq import Memory, Seq2Seq, Step, Wrapper
 
 AtStep = Callable[[], object]  # called before every step of decoding; what it raises ends the work
 
@@ -17,25 +16,17 @@ def never() -> None:
     """Never ends the work."""
 
 
-class Interruptible(Seq2Seq):
-    """The same translator, which calls `at_step` before it encodes and before every step of a search."""
+class Interruptible(Wrapper):
+    """The same model, which calls `at_step` before it encodes and before every step of a search."""
 
-    def __init__(self, translator: Seq2Seq, at_step: AtStep) -> None:
-        super().__init__()
-        self.inner = translator
+    def __init__(self, model: Seq2Seq, at_step: AtStep) -> None:
+        super().__init__(model)
         self.at_step = at_step
-        self.start_token = translator.start_token
 
-    def encode(self, source: Tokens) -> Any:
+    def encode(self, source: Any) -> Memory:
         self.at_step()
-        return self.inner.encode(source)
+        return super().encode(source)
 
-    def start(self, memory: Any) -> Any:
-        return self.inner.start(memory)
-
-    def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
+    def step(self, tokens: Tensor, state: Any, memory: Memory) -> Step:
         self.at_step()
-        return self.inner.step(tokens, state, memory)
-
-    def decode(self, inputs: Tensor, memory: Any) -> Decoded:
-        return self.inner.decode(inputs, memory)
+        return super().step(tokens, state, memory)

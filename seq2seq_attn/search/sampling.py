@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.options import SearchOptions
@@ -15,7 +18,7 @@ from seq2seq_attn.search.hypotheses import Choice, Hypothesis, active_rows, firs
 
 @torch.inference_mode()
 def sample(
-    translator: Seq2Seq, source: Tokens, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq, source: Source, options: SearchOptions, with_weights: bool = False
 ) -> list[list[Hypothesis]]:
     """`n_best` independent translations Y ~ p(Y | X) of each of the B sentences, in the order in which they were drawn.
 
@@ -23,13 +26,13 @@ def sample(
     length. `<pad>`, `<s>` and, before the minimum length, `</s>` are never drawn. The log-probability of a translation
     is the model's own, whatever it was drawn from.
 
-    The samples of a sentence depend on the seed and its tokens, and not on the other sentences of its batch.
+    The samples of a source depend on the seed and its content, and not on the other sources of its batch.
     """
     count, seed = options.n_best, 1 if options.seed is None else options.seed
     lengths = source.lengths.tolist()
     limits = [options.limit(length) for length in lengths]
-    device = source.tokens.device
     memory = translator.encode(source)
+    is_state, device = memory.is_state, memory.is_state.device
     first_rows = torch.arange(len(lengths), device=device)
     state = translator.start(memory).select(first_rows.repeat_interleave(count))
 
@@ -62,7 +65,7 @@ def sample(
             kept = (rows[:, None] * count + torch.arange(count, device=device)).flatten()
             memory, state, tokens = memory.select(rows), state.select(kept), tokens[kept]
             total, limit, running, parents, uniform = (part[rows] for part in (total, limit, running, parents, uniform))
-    return trace(history, first_ends(history, totals, limits, options), lengths)
+    return trace(history, first_ends(history, totals, limits, options), is_state)
 
 
 def draw(logits: Tensor, uniform: Tensor, options: SearchOptions, excluded: list[int]) -> Tensor:
@@ -92,11 +95,16 @@ def _nucleus(probabilities: Tensor, mass: float) -> Tensor:
     return torch.zeros_like(probabilities).scatter(1, tokens, ordered.masked_fill(before >= mass, 0.0))
 
 
-def _uniform_numbers(source: Tokens, limits: list[int], count: int, seed: int) -> Tensor:
+def _uniform_numbers(source: Source, limits: list[int], count: int, seed: int) -> Tensor:
     """(B, T, n) in [0, 1): the numbers that choose token t of n translations of each sentence."""
     numbers = np.zeros((len(limits), max(limits), count))
-    for row, (tokens, length, limit) in enumerate(
-        zip(source.tokens.tolist(), source.lengths.tolist(), limits, strict=True)
-    ):
-        numbers[row, :limit] = np.random.default_rng([seed, *tokens[:length]]).random((limit, count))
+    for row, limit in enumerate(limits):
+        numbers[row, :limit] = np.random.default_rng([seed, *_content(source, row)]).random((limit, count))
     return torch.from_numpy(numbers)
+
+
+def _content(source: Source, row: int) -> list[int]:
+    """Numbers that stand for one source, whatever its batch."""
+    parts: Any = source.select(torch.tensor([row]))
+    content = b"".join(part.cpu().numpy().tobytes() for part in parts)
+    return list(hashlib.sha256(content).digest())

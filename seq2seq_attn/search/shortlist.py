@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.corpora.vocabulary import SPECIALS
-from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq, Step
+from seq2seq_attn.models.seq2seq import Decoded, Memory, Seq2Seq, Step, Wrapper
 
 
 class Shortlist(NamedTuple):
@@ -31,26 +31,15 @@ class Shortlist(NamedTuple):
         return listed.to(source.tokens.device)
 
 
-class Shortlisted(Seq2Seq):
-    """A translator restricted to the target tokens of a shortlist: its token i is `tokens[i]` of the original."""
+class Shortlisted(Wrapper):
+    """A model restricted to the target tokens of a shortlist: its token i is `tokens[i]` of the original."""
 
-    def __init__(self, translator: Seq2Seq, tokens: Tensor) -> None:
-        super().__init__()
-        self.inner = translator.with_outputs(tokens)
+    def __init__(self, model: Seq2Seq, tokens: Tensor) -> None:
+        super().__init__(model.with_outputs(tokens))
         self.tokens = tokens
-        self.start_token = translator.start_token
 
-    def encode(self, source: Tokens) -> Any:
-        return self.inner.encode(source)
+    def step(self, tokens: Tensor, state: Any, memory: Memory) -> Step:
+        return super().step(self.tokens[tokens], state, memory)
 
-    def start(self, memory: Any) -> Any:
-        return self.inner.start(memory)
-
-    def step(self, tokens: Tensor, state: Any, memory: Any) -> Step:
-        return self.inner.step(self.tokens[tokens], state, memory)
-
-    def decode(self, inputs: Tensor, memory: Any) -> Decoded:
-        return self.inner.decode(self.tokens[inputs], memory)
-
-    def project(self, features: Tensor) -> Tensor:
-        return self.inner.project(features)
+    def decode(self, inputs: Tensor, memory: Memory, need_weights: bool = True) -> Decoded:
+        return super().decode(self.tokens[inputs], memory, need_weights)

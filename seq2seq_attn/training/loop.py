@@ -20,6 +20,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.evaluation.metrics import LOSS, Metric
+from seq2seq_attn.models.head import Loss
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is_synchronous
@@ -29,7 +30,7 @@ from seq2seq_attn.training.batches import Batch, Dataset
 from seq2seq_attn.training.checkpoints import Checkpoint, TrainingState, keep_epoch, read_checkpoint, write_checkpoint
 from seq2seq_attn.training.config import TrainingConfig, make_optimizer, plateau, rate_per_step
 from seq2seq_attn.training.divergence import SkippedSteps
-from seq2seq_attn.training.loss import Loss, refuse_r_drop_without_dropout, token_loss, training_loss
+from seq2seq_attn.training.loss import refuse_r_drop_without_dropout, token_loss, training_loss
 from seq2seq_attn.training.progress import Curves, ProgressLines
 from seq2seq_attn.training.randomness import RandomStates
 

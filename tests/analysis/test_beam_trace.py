@@ -36,7 +36,7 @@ def model(experiment_file):
         torch.manual_seed(5)
         translator = build_translator(config, source, target)
         with torch.no_grad():  # sharper than an untrained model, so that the beam prunes hypotheses
-            translator.output.weight.mul_(8)
+            translator.head.projection.weight.mul_(8)
         return TrainedModel(config, source, target, translator.eval())
 
     return model
@@ -110,7 +110,7 @@ def test_softmax_of_the_traced_scores_gives_the_weights(model):
 def test_the_norms_are_those_of_the_attended_values(model):
     trained = model()
     memory = trained.translator.encode(pad([trained.source.encode(PAIR[0])]))
-    lengths = [math.sqrt(sum(number**2 for number in state)) for state in memory.source.values[0].tolist()]
+    lengths = [math.sqrt(sum(number**2 for number in state)) for state in memory.source.prepared.values[0].tolist()]
     assert trace_pair(trained, "attention", *PAIR).norms == pytest.approx(lengths, abs=1e-3)
 
 

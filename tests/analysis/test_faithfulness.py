@@ -145,11 +145,11 @@ def test_gradient_norms_equal_finite_differences(any_family, monkeypatch, copies
     monkeypatch.setattr("seq2seq_attn.analysis.faithfulness.COPIES", copies)
     source, target = PAIRS[0]
     sources, targets = pad([source]), pad([target])
-    embedded = translator.source_embedding(sources.tokens).detach()
+    embedded = translator.encoder.embedding(sources.tokens).detach()
 
     def log_probabilities(moved):
         memory = translator.encode_embedded(moved, sources)
-        logits = translator.project(translator.decode(translator.decoder_inputs(targets), memory).features)
+        logits = translator.head.projection(translator.decode(translator.decoder_inputs(targets), memory).features)
         return logits[0].log_softmax(dim=-1)[torch.arange(len(target)), targets.tokens[0]]
 
     step, slopes = 1e-6, torch.zeros(len(target), *embedded.shape[1:], dtype=torch.double)

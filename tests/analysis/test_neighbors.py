@@ -67,7 +67,7 @@ def test_the_vectors_are_those_of_every_pair_alone(model):
     for number, row in enumerate(KEPT):
         source, target = encoded(model, row)
         with torch.inference_mode():
-            states = translator.encoder_states(source)[0]
+            states = translator.encoder_states(source).states[0]
             features = translator.decode(translator.decoder_inputs(target), translator.encode(source)).features[0]
         np.testing.assert_allclose(found.sources[number], states.mean(dim=0).numpy(), atol=1e-5)
         steps = found.steps[found.starts[number] : found.starts[number + 1]]

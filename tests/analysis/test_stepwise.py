@@ -70,7 +70,7 @@ def untrained(name, change=None, **context):
         with torch.no_grad():
             for parameter in translator.parameters():
                 parameter.mul_(3.0)  # far from uniform predictions
-            translator.output.bias[EOS] -= 4.0  # and of several words
+            translator.head.projection.bias[EOS] -= 4.0  # and of several words
     return TrainedModel(config, *codecs, translator)
 
 
@@ -119,7 +119,7 @@ def test_weights_are_the_softmax_of_the_scores_and_contributions_their_products_
     model = untrained("luong")
     found = run(model, SOURCE, "x y")
     memory = model.translator.encode(decoder_source(model))
-    norms = memory.source.values[0].norm(dim=1)
+    norms = memory.source.prepared.values[0].norm(dim=1)
     for step in found.steps:
         (layer,) = step.layers
         weights = torch.tensor(layer.weights)
@@ -237,7 +237,7 @@ def test_given_weights_are_read_at_their_step_alone():
     # H~ = tanh(W [C; H]) is the decoder's own equation: with input feeding, the next query changes as well.
     assert after.steps[1].likely != before.steps[1].likely
     assert after.steps[2].layers[0].scores != before.steps[2].layers[0].scores
-    values = model.translator.encode(decoder_source(model)).source.values[0]
+    values = model.translator.encode(decoder_source(model)).source.prepared.values[0]
     torch.testing.assert_close(torch.tensor(after.steps[1].layers[0].contributions[0][2]), 2 * values[2].norm())
 
 
@@ -283,7 +283,7 @@ def test_a_temperature_acts_through_the_normalizer_of_the_model():
     (layer,) = step.layers
     torch.testing.assert_close(torch.tensor(layer.weights), torch.sigmoid(torch.tensor(layer.scores) / 2.5))
     memory = model.translator.encode(decoder_source(model))
-    norms = memory.source.values[0].norm(dim=1)
+    norms = memory.source.prepared.values[0].norm(dim=1)
     torch.testing.assert_close(torch.tensor(layer.contributions), torch.tensor(layer.weights) * norms)
 
 

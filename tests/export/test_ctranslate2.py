@@ -78,8 +78,8 @@ def test_a_part_that_ctranslate2_does_not_know_is_named(untrained, tmp_path, mod
 
 def test_a_module_that_a_user_changed_is_refused(untrained, tmp_path):
     model = untrained({"kind": "transformer", "embedding_size": 16})
-    model.translator.output.register_forward_hook(lambda module, inputs, output: -output)
-    with pytest.raises(UserError, match=r"Linear \(output\) has hooks"):
+    model.translator.head.projection.register_forward_hook(lambda module, inputs, output: -output)
+    with pytest.raises(UserError, match=r"Linear \(head\.projection\) has hooks"):
         export_model(model, "ctranslate2", tmp_path / "exported")
 
 

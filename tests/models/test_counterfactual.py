@@ -45,7 +45,7 @@ def decoded(model, copies=1):
     """Logits (copies, B, T, V) and weights (copies, B, T, S) of repeated batches."""
     memory = model.encode(SOURCE).select(torch.arange(3).repeat(copies))
     found = model.decode(model.decoder_inputs(TARGET).repeat(copies, 1), memory)
-    return [part.unflatten(0, (copies, 3)) for part in (model.project(found.features), found.weights)]
+    return [part.unflatten(0, (copies, 3)) for part in (model.head.projection(found.features), found.weights)]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)

@@ -75,7 +75,7 @@ class Constant(nn.Linear):
 
 def predicting(probabilities, **options):
     model = make(1, **options)
-    model.output = Constant(model.output.in_features, probabilities)
+    model.head.projection = Constant(model.head.projection.in_features, probabilities)
     return model
 
 
@@ -145,7 +145,7 @@ def test_a_shortlist_of_all_tokens_changes_nothing(options):
 def test_with_a_shortlist_each_member_is_normalized_over_it():
     one = predicting([0.05, 0, 0, 0.1, 0.6, 0.25])
     other = predicting([0.05, 0, 0, 0.5, 0.1, 0.35])
-    other.output.register_forward_hook(lambda *_: None)  # changed by a user: it computes all logits
+    other.head.projection.register_forward_hook(lambda *_: None)  # changed by a user: it computes all logits
     listed = Shortlist(torch.full((17, 1), 4), torch.tensor([], dtype=torch.long))
     ((found,),) = search(Ensemble([one, other]), [[4, EOS]], SearchOptions(beam_size=1, max_length=1), shortlist=listed)
     assert found.tokens == [4]

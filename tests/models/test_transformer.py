@@ -10,8 +10,8 @@ from torch import nn
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.config import ModelConfig
 from seq2seq_attn.models.ensemble import Ensemble
-from seq2seq_attn.models.seq2seq import ModelConfig
 from seq2seq_attn.models.transformer.layers import FeedForward
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
@@ -82,9 +82,9 @@ def test_steps_and_features_equal_teacher_forcing(arm):
     memory, inputs = model.encode(SOURCE), model.decoder_inputs(TARGET)
     decoded = model.decode(inputs, memory)
     logits, weights = steps_of(model, inputs, memory)
-    torch.testing.assert_close(logits, model.project(decoded.features), atol=1e-6, rtol=0)
+    torch.testing.assert_close(logits, model.head.projection(decoded.features), atol=1e-6, rtol=0)
     torch.testing.assert_close(weights, decoded.weights, atol=1e-6, rtol=0)
-    torch.testing.assert_close(model.features(inputs, memory), decoded.features, atol=1e-6, rtol=0)
+    torch.testing.assert_close(model.decode(inputs, memory).features, decoded.features, atol=1e-6, rtol=0)
     if "monotonic" not in str(arm):  # whose weights need not sum to 1
         assert weights.sum(dim=-1).flatten().tolist() == pytest.approx([float(model.attends)] * 15)
     assert (weights[1, :, 4:] == 0).all()
@@ -111,7 +111,7 @@ def test_hypotheses_that_swap_rows_in_a_beam_predict_as_each_would_alone(arm):
     swapped = torch.tensor([1, 0, 2, 2, 5, 4])
     found = model.step(prefixes[swapped, 3], state.select(swapped), memory).logits
     alone = model.decode(prefixes[swapped], memory.select(rows))
-    torch.testing.assert_close(found, model.project(alone.features)[:, 3], atol=1e-6, rtol=0)
+    torch.testing.assert_close(found, model.head.projection(alone.features)[:, 3], atol=1e-6, rtol=0)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
@@ -127,20 +127,20 @@ def test_with_copied_weights_it_is_torchs_transformer(norm, activation):
         theirs.encoder.norm = theirs.decoder.norm = None
     copy_into(theirs, ours)
     expected = theirs(
-        ours.source_embedding(SOURCE.tokens) * math.sqrt(SIZE),
+        ours.encoder.embedding(SOURCE.tokens) * math.sqrt(SIZE),
         ours.target_embedding(ours.decoder_inputs(TARGET)) * math.sqrt(SIZE),
         tgt_mask=torch.ones(5, 5, dtype=torch.bool).triu(1),
         src_key_padding_mask=~SOURCE.is_token,
         memory_key_padding_mask=~SOURCE.is_token,
     )
-    found = ours.features(ours.decoder_inputs(TARGET), ours.encode(SOURCE))
+    found = ours.decode(ours.decoder_inputs(TARGET), ours.encode(SOURCE)).features
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
 def copy_into(theirs, ours):
     """Copies all weights of our layers into `nn.Transformer`."""
     with torch.no_grad():
-        for stack, own in ((theirs.encoder, ours.encoder), (theirs.decoder, ours.decoder)):
+        for stack, own in ((theirs.encoder, ours.encoder.network), (theirs.decoder, ours.decoder)):
             if stack.norm is not None:
                 stack.norm.load_state_dict(own.final_norm.state_dict())
             for layer, mine in zip(stack.layers, own.layers, strict=True):
@@ -236,7 +236,7 @@ def test_each_dropout_has_an_effect_in_training_only():
 
 
 def test_layer_drop_skips_each_layer_as_often_as_it_says_and_never_all():
-    encoder = make(encoder={"layers": 3, "layer_drop": 0.4}).encoder
+    encoder = make(encoder={"layers": 3, "layer_drop": 0.4}).encoder.network
     assert encoder.kept() == [0, 1, 2]
     torch.manual_seed(5)
     drawn = [encoder.train().kept() for _ in range(2000)]

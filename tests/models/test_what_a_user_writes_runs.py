@@ -205,7 +205,7 @@ def outcome(model):
     memory = model.encode(SOURCE)
     inputs = model.decoder_inputs(TARGET)
     decoded = model.decode(inputs, memory)
-    at_once = model.project(decoded.features), decoded.weights
+    at_once = model.head.projection(decoded.features), decoded.weights
     with torch.no_grad():
         state, steps = model.start(memory), []
         for tokens in inputs.unbind(1):
@@ -321,7 +321,8 @@ def test_an_unmodified_model_is_fused_and_otherwise_the_reason_is_given():
 
 
 @pytest.mark.parametrize(
-    "part", ["decoder.cell", "decoder.cell.recurrent", "decoder.from_token", "encoder.layers.0", "output"]
+    "part",
+    ["decoder.cell", "decoder.cell.recurrent", "decoder.from_token", "encoder.network.layers.0", "head.projection"],
 )
 @pytest.mark.parametrize(
     ("decoder", "context"), [*((decoder, "attention") for decoder in DECODERS), ("bahdanau", "mean")]

@@ -132,14 +132,14 @@ def test_a_mask_that_all_sentences_share_restricts_all_of_them():
 def test_prepared_weights_are_constant_and_parameters_are_shared():
     model = make()
     still = fuse(model, constant=True)
-    assert isinstance(still.output, InferenceLinear)
+    assert isinstance(still.head.projection, InferenceLinear)
     assert {id(parameter) for parameter in still.parameters()} == {id(parameter) for parameter in model.parameters()}
     features = torch.randn(4, 7)
     with torch.no_grad():
-        before = model.project(features)
-        model.output.weight.add_(1)
-        torch.testing.assert_close(still.project(features), before)
-        assert not torch.allclose(model.project(features), before)
+        before = model.head.projection(features)
+        model.head.projection.weight.add_(1)
+        torch.testing.assert_close(still.head.projection(features), before)
+        assert not torch.allclose(model.head.projection(features), before)
 
 
 def test_under_autocast_weights_are_cast_beforehand_to_autocast_s_dtype():

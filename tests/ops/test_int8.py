@@ -101,10 +101,10 @@ def test_quantized_weights_are_constant_and_parameters_are_shared():
     assert {id(parameter) for parameter in still.parameters()} == {id(parameter) for parameter in model.parameters()}
     features = torch.randn(4, 13)
     with torch.no_grad():
-        before = still.project(features)
-        model.output.weight.add_(1)
-        model.output.bias.add_(1)
-        assert torch.equal(still.project(features), before)
+        before = still.head.projection(features)
+        model.head.projection.weight.add_(1)
+        model.head.projection.bias.add_(1)
+        assert torch.equal(still.head.projection(features), before)
     assert quantized(still) is still
 
     class Own(torch.nn.Linear):
@@ -127,7 +127,7 @@ def test_a_known_target_is_decoded_in_int8_as_well(kind):
         state = output.state
         steps.append(output.logits)
     torch.testing.assert_close(
-        near.project(near.decode(near.decoder_inputs(target), memory).features), torch.stack(steps, 1)
+        near.head.projection(near.decode(near.decoder_inputs(target), memory).features), torch.stack(steps, 1)
     )
 
 

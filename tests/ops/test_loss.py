@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from seq2seq_attn.models.losses import r_drop_loss
+from seq2seq_attn.models.head import Read, SoftmaxHead
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops import loss as loss_file
@@ -85,7 +85,7 @@ def test_many_tokens_by_kernel_or_torch_equal_the_same_in_double(tokens, precisi
 
 def r_drop(features, output, targets, smoothing=0.1):
     """Of the reference implementation: what `paired_loss` computes from the features of both dropout masks."""
-    return r_drop_loss(output(features).view(2, len(targets), -1), targets, 3.0, smoothing)
+    return SoftmaxHead(output).r_drop_loss(Read(features), targets, 3.0, None, smoothing)[:2]
 
 
 def paired_loss_of(output, features, targets, alpha, smoothing):
@@ -166,17 +166,19 @@ def test_the_losses_of_a_fused_model_are_those_of_the_model_and_of_its_changed_o
     decoder = {"hidden_size": SIZE, "readout": "plain"}
     model = RecurrentConfig.model_validate({"embedding_size": 3, "decoder": decoder}).build(9, WORDS, False)
     _, features, targets = example(torch.float32, 6)
-    before = model.loss(features, targets)
+    read = Read(features)
+    before = model.head.loss(read, targets)
     if hooked:
-        model.output.register_forward_hook(lambda layer, inputs, logits: 3 * logits)
+        model.head.projection.register_forward_hook(lambda layer, inputs, logits: 3 * logits)
     fused = fuse(model)
     for smoothing in (0.0, 0.1):
-        torch.testing.assert_close(fused.loss(features, targets, smoothing), model.loss(features, targets, smoothing))
-        pairs = [each.r_drop_loss(features, targets[:3], 2.0, smoothing) for each in (fused, model)]
-        torch.testing.assert_close(*pairs)
-    assert torch.allclose(fused.loss(features, targets)[0], before[0]) is not hooked
+        found, wanted = (each.head.loss(read, targets, None, smoothing) for each in (fused, model))
+        torch.testing.assert_close(found[:2], wanted[:2])
+        found, wanted = (each.head.r_drop_loss(read, targets[:3], 2.0, None, smoothing) for each in (fused, model))
+        torch.testing.assert_close(found[:2], wanted[:2])
+    assert torch.allclose(fused.head.loss(read, targets).total, before.total) is not hooked
     rows = torch.tensor([4, 0, 7])
-    torch.testing.assert_close(fused.with_outputs(rows).project(features), model.project(features)[:, rows])
+    torch.testing.assert_close(fused.with_outputs(rows).head(read, None), model.head.projection(features)[:, rows])
 
 
 def test_a_second_derivative_is_an_error():

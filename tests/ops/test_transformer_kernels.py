@@ -41,7 +41,7 @@ def make(layers=LAYERS[0], size=40, **changes):
 
 
 def is_prepared(model):
-    return isinstance(model.encoder, InferenceEncoder), isinstance(model.decoder, InferenceDecoder)
+    return isinstance(model.encoder.network, InferenceEncoder), isinstance(model.decoder, InferenceDecoder)
 
 
 def assert_same_hypotheses(found, expected, rel=1e-5):
@@ -78,12 +78,12 @@ def test_blocks_of_many_rows_are_computed_like_single_ones(size):
 def test_the_encoder_computes_the_states_of_tokens_and_no_others():
     model = make()
     with torch.inference_mode():
-        states = model.encoder(model.embed_source(SOURCE), SOURCE.lengths)
+        states = model.encoder(SOURCE).states
         prepared = fuse(model, constant=True).encoder
-        found = prepared(model.embed_source(SOURCE), SOURCE.lengths)
+        found = prepared(SOURCE).states
         is_token = SOURCE.is_token
         torch.testing.assert_close(found[is_token], states[is_token], rtol=1e-4, atol=1e-5)
-        assert torch.equal(found[~is_token], prepared.final_norm(torch.zeros(40)).expand_as(found[~is_token]))
+        assert torch.equal(found[~is_token], prepared.network.final_norm(torch.zeros(40)).expand_as(found[~is_token]))
 
 
 def test_states_are_immutable_and_can_be_continued_in_several_ways():
@@ -117,7 +117,7 @@ def test_steps_equal_teacher_forcing():
         for i, tokens in enumerate(inputs.unbind(1)):
             step = model.step(tokens, state, memory)
             state = step.state
-            torch.testing.assert_close(model.project(decoded.features[:, i]), step.logits)
+            torch.testing.assert_close(model.head.projection(decoded.features[:, i]), step.logits)
             torch.testing.assert_close(decoded.weights[:, i], step.weights)
 
 
@@ -142,12 +142,12 @@ class OwnFeedForward(FeedForward):
 
 
 def with_own_feed_forward(model):
-    for stack in (model.encoder, model.decoder):
+    for stack in (model.encoder.network, model.decoder):
         stack.layers[1].feed_forward.__class__ = OwnFeedForward
 
 
 def with_a_hook(model):
-    for stack in (model.encoder, model.decoder):
+    for stack in (model.encoder.network, model.decoder):
         stack.layers[2].feed_forward.register_forward_hook(lambda module, inputs, output: output + 1)
 
 
@@ -189,8 +189,8 @@ def test_reference_implementations_and_double_precision_prepare_nothing():
 def test_lengths_of_any_integer_dtype_are_read_and_others_refused():
     model = fuse(make(), constant=True)
     with torch.inference_mode():
-        (expected,) = model.encode(SOURCE).sources
-        (found,) = model.encode(SOURCE._replace(lengths=SOURCE.lengths.int())).sources
+        (expected,) = model.encode(SOURCE).source.prepared
+        (found,) = model.encode(SOURCE._replace(lengths=SOURCE.lengths.int())).source.prepared
         assert torch.equal(found.projected, expected.projected)
         for lengths in ([4], [4, 2, 60, 3], [4, 0, 6, 3]):
             with pytest.raises(ValueError, match="4"):

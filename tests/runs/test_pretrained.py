@@ -67,7 +67,7 @@ def test_known_words_start_at_their_vectors_and_everything_else_is_unchanged(con
     assert row(model.target_embedding, target, "d") == OTHER
     known = target.vocabulary.lookup_indices(["b", "d"])
     for (name, value), (_, before) in zip(model.state_dict().items(), plain.state_dict().items(), strict=True):
-        if name in ("target_embedding.table.weight", "output.weight"):  # the same table
+        if name in ("target_embedding.table.weight", "head.projection.weight"):  # the same table
             value, before = (
                 torch.stack([r for i, r in enumerate(weight) if i not in known]) for weight in (value, before)
             )
@@ -80,8 +80,8 @@ def test_each_side_starts_from_its_own_file(config, vectors, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text(f"a {' '.join(map(str, OTHER))}\n")
     model, plain, (source, target) = started(naming(config, source=other, target=vectors))
-    assert row(model.source_embedding, source, "a") == OTHER
-    assert row(model.source_embedding, source, "b") == row(plain.source_embedding, source, "b")
+    assert row(model.encoder.embedding, source, "a") == OTHER
+    assert row(model.encoder.embedding, source, "b") == row(plain.encoder.embedding, source, "b")
     assert row(model.target_embedding, target, "b") == ROW
 
 
@@ -89,8 +89,8 @@ def test_each_side_starts_from_its_own_file(config, vectors, tmp_path):
 def test_a_tied_embedding_starts_from_one_file_and_predicts_with_it(config, vectors, sides):
     tied = changed(config, model={"tie_embeddings": "all"}, text={"joint": True})
     model, _, (joint, _) = started(naming(tied, **dict.fromkeys(sides, vectors)), joint=True)
-    assert row(model.source_embedding, joint, "b") == row(model.target_embedding, joint, "b") == ROW
-    assert model.output.weight[joint.vocabulary["b"]].tolist() == ROW
+    assert row(model.encoder.embedding, joint, "b") == row(model.target_embedding, joint, "b") == ROW
+    assert model.head.projection.weight[joint.vocabulary["b"]].tolist() == ROW
 
 
 def test_a_tied_embedding_cannot_start_from_two(config, vectors, tmp_path):

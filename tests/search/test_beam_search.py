@@ -12,8 +12,8 @@ from hand_made_models import (
     PAD,
     SOURCES,
     UNK,
-    GruTranslator,
-    TableTranslator,
+    GruModel,
+    TableModel,
     certain_table,
     expected_weights,
     random_table,
@@ -116,7 +116,7 @@ def test_a_narrow_beam_equals_an_independent_implementation(alpha, beam_size, n_
 def test_a_beam_of_one_equals_greedy_search(alpha):
     options = SearchOptions(beam_size=1, length_penalty=alpha, max_length=12)
     for seed in range(8):
-        translator = GruTranslator(seed)
+        translator = GruModel(seed)
         beam = beam_search(translator, pad(SOURCES), options, with_weights=True)
         assert_same(beam, greedy_search(translator, pad(SOURCES), options, with_weights=True))
 
@@ -128,7 +128,7 @@ def test_scores_and_their_order_computed_by_hand():
     table[0, 1, :, [EOS, 4]] = torch.tensor([0.9, 0.1], dtype=torch.double).log()
     table[0, 2, :, EOS] = 0.0
     options = SearchOptions(beam_size=3, n_best=3, length_penalty=1.0)
-    (hypotheses,) = beam_search(TableTranslator(table), pad([[0, EOS]]), options)
+    (hypotheses,) = beam_search(TableModel(table), pad([[0, EOS]]), options)
     assert [h.tokens for h in hypotheses] == [[4], [], [4, 4]]
     assert [h.log_probability for h in hypotheses] == pytest.approx([log(0.54), log(0.4), log(0.06)])
     assert [h.score for h in hypotheses] == pytest.approx([log(0.54) * 6 / 7, log(0.4), log(0.06) * 6 / 8])
@@ -137,7 +137,7 @@ def test_scores_and_their_order_computed_by_hand():
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_the_n_best_are_sorted_and_distinct_and_do_not_depend_on_n(alpha):
     for seed in range(6):
-        translator = GruTranslator(seed)
+        translator = GruModel(seed)
         lists = {
             n: beam_search(translator, pad(SOURCES), SearchOptions(beam_size=4, n_best=n, length_penalty=alpha), True)
             for n in (1, 2, 4)
@@ -153,7 +153,7 @@ def test_the_n_best_are_sorted_and_distinct_and_do_not_depend_on_n(alpha):
 def test_the_log_probability_is_the_total_of_forced_decoding():
     options = SearchOptions(beam_size=3, n_best=3)
     for seed in range(4):
-        translator = GruTranslator(seed)
+        translator = GruModel(seed)
         for source, hypotheses in zip(SOURCES, beam_search(translator, pad(SOURCES), options, True), strict=True):
             for hypothesis in hypotheses:
                 closed = [*hypothesis.tokens, EOS]
@@ -186,7 +186,7 @@ def test_weights_are_none_unless_requested():
 def test_padding_never_changes_a_translation(search):
     options = SearchOptions(beam_size=3, n_best=2)
     for seed in range(4):
-        translator = GruTranslator(seed)
+        translator = GruModel(seed)
         together = search(translator, pad(SOURCES), options, with_weights=True)
         alone = [search(translator, pad([source]), options, with_weights=True)[0] for source in SOURCES]
         assert_same(together, alone)
@@ -196,7 +196,7 @@ def test_padding_never_changes_a_translation(search):
 def test_permuting_the_batch_permutes_its_output(search):
     options = SearchOptions(beam_size=3, n_best=2)
     order = [3, 5, 0, 2, 1, 4]
-    translator = GruTranslator(2)
+    translator = GruModel(2)
     found = search(translator, pad(SOURCES), options, with_weights=True)
     permuted = search(translator, pad([SOURCES[i] for i in order]), options, with_weights=True)
     assert_same(permuted, [found[i] for i in order])
@@ -246,7 +246,7 @@ def test_a_search_stops_once_no_live_hypothesis_can_reach_the_n_best():
     table[0, :2, :, EOS] = -9.0
     table[0, 0, :, 4] = table[0, 1, 5:, 4] = table[0, 1, 4, EOS] = table[0, 2, :, EOS] = 6.0
     for n_best, steps in ((1, 2), (3, 3)):
-        translator = TableTranslator(table)
+        translator = TableModel(table)
         options = SearchOptions(beam_size=3, n_best=n_best, length_penalty=0.0)
         assert beam_search(translator, pad([[0, EOS]]), options)[0][0].tokens == [4]
         assert len(translator.seen) == steps
@@ -255,7 +255,7 @@ def test_a_search_stops_once_no_live_hypothesis_can_reach_the_n_best():
 def test_a_search_stops_after_k_finished_hypotheses_even_if_a_long_continuation_could_win():
     table = torch.full((1, 1, 6, 6), -9.0, dtype=torch.double)
     table[0, 0, :, [EOS, 4]] = torch.tensor([4.0, 3.0], dtype=torch.double)
-    translator = TableTranslator(table)
+    translator = TableModel(table)
     options = SearchOptions(beam_size=2, length_penalty=2.0, max_length=50, max_length_ratio=None)
     ((best,),) = beam_search(translator, pad([[0, EOS]]), options)
     assert best.tokens == []
@@ -274,7 +274,7 @@ def test_a_search_continues_after_k_finished_hypotheses_while_a_live_one_is_bett
 def test_minimum_and_maximum_length_are_respected(search):
     for seed in range(4):
         options = SearchOptions(beam_size=4, n_best=4, min_length=4, max_length=6, max_length_ratio=None)
-        found = search(GruTranslator(seed), pad(SOURCES), options, with_weights=True)
+        found = search(GruModel(seed), pad(SOURCES), options, with_weights=True)
         assert all(4 <= len(h.weights) <= 6 for hypotheses in found for h in hypotheses)
         assert all(EOS not in h.tokens for hypotheses in found for h in hypotheses)
 
@@ -283,7 +283,7 @@ def test_minimum_and_maximum_length_are_respected(search):
 def test_a_hypothesis_without_an_end_is_truncated_at_the_limit_of_its_source(search):
     table = torch.zeros(2, 1, 7, 7, dtype=torch.double)
     table[:, :, :, 5], table[:, :, :, EOS] = 4.0, -50.0
-    translator = TableTranslator(table)
+    translator = TableModel(table)
     sources = [[0, 4, 4, EOS], [1, EOS]]
     options = SearchOptions(beam_size=2, n_best=2, max_length_ratio=1.5, max_length_margin=1)
     found = search(translator, pad(sources), options, with_weights=True)
@@ -304,7 +304,7 @@ def test_truncated_hypotheses_are_returned_only_if_none_has_finished():
     table[0, 0, :, [EOS, 4]] = torch.tensor([3.0, 4.0], dtype=torch.double)
     table[0, 1, :, 4], table[0, 1, :, EOS] = 9.0, -50.0
     options = SearchOptions(beam_size=2, n_best=2, length_penalty=0.0, max_length=5)
-    (hypotheses,) = beam_search(TableTranslator(table), pad([[0, EOS]]), options)
+    (hypotheses,) = beam_search(TableModel(table), pad([[0, EOS]]), options)
     assert [h.tokens for h in hypotheses] == [[]]
 
 
@@ -313,14 +313,14 @@ def test_padding_and_start_are_never_produced_but_unknown_may_be(search):
     table = torch.zeros(1, 1, 7, 7, dtype=torch.double)
     table[:, :, :, [PAD, BOS]], table[:, :, :, UNK] = 9.0, 5.0
     options = SearchOptions(beam_size=6, n_best=6, max_length=3)
-    (hypotheses,) = search(TableTranslator(table), pad([[0, EOS]]), options)
+    (hypotheses,) = search(TableModel(table), pad([[0, EOS]]), options)
     produced = {token for h in hypotheses for token in h.tokens}
     assert UNK in produced
     assert produced.isdisjoint({PAD, BOS, EOS})
 
 
 def test_ties_are_broken_independently_of_the_batch():
-    translator = TableTranslator(torch.zeros(7, 1, 9, 9, dtype=torch.double))
+    translator = TableModel(torch.zeros(7, 1, 9, 9, dtype=torch.double))
     options = SearchOptions(beam_size=4, n_best=4, min_length=3)
     (alone,) = beam_search(translator, pad([[5, 4, EOS]]), options, with_weights=True)
     together = beam_search(translator, pad([[6, EOS], [5, 4, EOS], [5, 4, EOS]]), options, with_weights=True)
@@ -332,7 +332,7 @@ def test_ties_are_broken_independently_of_the_batch():
 def test_log_probabilities_of_bf16_logits_are_summed_in_fp32():
     translator = random_table(3, positions=6)
     translator.table = translator.table.bfloat16()
-    exact = TableTranslator(translator.table.double())
+    exact = TableModel(translator.table.double())
     options = SearchOptions(beam_size=3, n_best=3)
     for search in (beam_search, greedy_search):
         for h in search(translator, pad([[4, EOS]]), options)[0]:
@@ -344,7 +344,7 @@ def test_if_all_allowed_tokens_have_probability_0_the_hypotheses_so_far_are_retu
     table[0, 0, :, 4] = 0.0
     table[0, 1, :, EOS] = 0.0  # ends after one word with probability 1, below the minimum length
     (hypotheses,) = beam_search(
-        TableTranslator(table), pad([[0, EOS]]), SearchOptions(beam_size=2, min_length=4), with_weights=True
+        TableModel(table), pad([[0, EOS]]), SearchOptions(beam_size=2, min_length=4), with_weights=True
     )
     assert [h.tokens for h in hypotheses] == [[4]]
     assert len(hypotheses[0].weights) == 1

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from seq2seq_attn import ops
-from seq2seq_attn.models.seq2seq import ModelConfig
+from seq2seq_attn.models.config import ModelConfig
 from seq2seq_attn.search import SearchOptions, force_corpus, search
 
 EOS, VOCABULARY = 3, 13

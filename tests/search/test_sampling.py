@@ -11,8 +11,8 @@ from hand_made_models import (
     PAD,
     SOURCES,
     UNK,
-    GruTranslator,
-    TableTranslator,
+    GruModel,
+    TableModel,
     expected_weights,
     random_table,
 )
@@ -59,7 +59,7 @@ def test_frequencies_are_the_probabilities_over_three_words(seed):
 
 
 def test_log_probabilities_and_weights_are_those_of_forced_decoding():
-    translator = GruTranslator(1)
+    translator = GruModel(1)
     options = sampling(3, temperature=0.7, top_k=4, max_length=12)
     found = sample(translator, pad(SOURCES), options, with_weights=True)
     for source, samples in zip(SOURCES, found, strict=True):
@@ -85,7 +85,7 @@ def test_weights_belong_to_the_sample_that_was_drawn_with_them():
 
 @pytest.mark.parametrize("temperature", [1e-4, 1e-38, 1e-300])
 def test_a_temperature_near_0_is_greedy_search(temperature):
-    translator = GruTranslator(2)
+    translator = GruModel(2)
     found = sample(translator, pad(SOURCES), sampling(2, temperature=temperature, min_length=3, max_length=9))
     greedy = greedy_search(translator, pad(SOURCES), SearchOptions(beam_size=1, min_length=3, max_length=9))
     for samples, (best,) in zip(found, greedy, strict=True):
@@ -94,7 +94,7 @@ def test_a_temperature_near_0_is_greedy_search(temperature):
 
 
 def test_samples_do_not_depend_on_the_batch_the_order_or_the_limit_of_others():
-    translator = GruTranslator(3)
+    translator = GruModel(3)
     expected = search(translator, SOURCES, sampling(4, seed=7))
     for size in (1, 2):
         found = search(translator, SOURCES[::-1], sampling(4, seed=7, batch_size=size))[::-1]
@@ -140,10 +140,10 @@ def test_lengths_are_limited_as_in_a_search():
     never = torch.zeros(1, 1, 6, 6, dtype=torch.double)
     never[..., EOS] = -50
     always = -never
-    (cut,) = sample(TableTranslator(never), pad([[0, EOS]]), sampling(2, max_length=4), with_weights=True)
+    (cut,) = sample(TableModel(never), pad([[0, EOS]]), sampling(2, max_length=4), with_weights=True)
     assert [(len(each.tokens), len(each.weights)) for each in cut] == [(4, 4)] * 2
     assert cut[0].log_probability == pytest.approx(4 * log(1 / 5))
-    (least,) = sample(TableTranslator(always), pad([[0, EOS]]), sampling(2, min_length=4))
+    (least,) = sample(TableModel(always), pad([[0, EOS]]), sampling(2, min_length=4))
     assert [len(each.tokens) for each in least] == [3, 3]
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import torch
-from hand_made_models import EOS, GruTranslator, TableTranslator, random_table
+from hand_made_models import EOS, GruModel, TableModel, random_table
 from torch import nn
 
 from seq2seq_attn.corpora.source import pad
@@ -36,7 +36,7 @@ def corpus(count: int, longest: int, seed: int) -> list[list[int]]:
 
 @pytest.mark.parametrize(("beam_size", "method"), [(1, greedy_search), (3, beam_search)])
 def test_every_sentence_gets_its_own_translation_in_the_order_of_the_corpus(beam_size, method):
-    translator, sources = GruTranslator(1), corpus(23, longest=9, seed=4)
+    translator, sources = GruModel(1), corpus(23, longest=9, seed=4)
     options = SearchOptions(beam_size=beam_size, n_best=min(2, beam_size), batch_size=5)
     found = search(translator, sources, options, with_weights=True)
     for source, hypotheses in zip(sources, found, strict=True):
@@ -49,7 +49,7 @@ def test_every_sentence_gets_its_own_translation_in_the_order_of_the_corpus(beam
 def test_batches_respect_both_limits_and_contain_little_padding():
     shapes = []
 
-    class Watched(TableTranslator):
+    class Watched(TableModel):
         def encode(self, source):
             shapes.append(source.tokens.shape)
             return super().encode(source._replace(tokens=source.tokens % 5))
@@ -79,7 +79,7 @@ def test_progress_is_called_for_every_sentence():
 
 
 def test_search_runs_in_evaluation_mode_and_restores_the_mode_of_every_module():
-    translator, sources = GruTranslator(3), corpus(6, longest=5, seed=2)
+    translator, sources = GruModel(3), corpus(6, longest=5, seed=2)
     expected = search(translator, sources, SearchOptions(beam_size=2))
     translator.train()
     translator.encoder.eval()
@@ -89,7 +89,7 @@ def test_search_runs_in_evaluation_mode_and_restores_the_mode_of_every_module():
 
 
 def test_the_mode_is_restored_after_an_error():
-    class Failing(GruTranslator):
+    class Failing(GruModel):
         def encode(self, source):
             raise RuntimeError("out of memory")
 
@@ -100,7 +100,7 @@ def test_the_mode_is_restored_after_an_error():
 
 
 def test_batches_are_made_on_the_device_of_the_parameters():
-    class Elsewhere(TableTranslator):
+    class Elsewhere(TableModel):
         def __init__(self):
             super().__init__(random_table(0).table)
             self.parameter = nn.Parameter(torch.zeros(1, device="meta"))
@@ -113,7 +113,7 @@ def test_batches_are_made_on_the_device_of_the_parameters():
 
 
 def test_forced_decoding_of_a_corpus_keeps_its_order():
-    translator = GruTranslator(2)
+    translator = GruModel(2)
     sources, targets = corpus(19, longest=8, seed=5), corpus(19, longest=11, seed=6)
     counts: list[int] = []
     found = force_corpus(translator.train(), sources, targets, batch_size=4, progress=counts.append)
@@ -128,7 +128,7 @@ def test_forced_decoding_of_a_corpus_keeps_its_order():
 def test_precision_bf16_enables_autocast_and_fp32_leaves_it_to_the_caller():
     seen = []
 
-    class Asked(GruTranslator):
+    class Asked(GruModel):
         def step(self, tokens, state, memory):
             seen.append(torch.is_autocast_enabled("cpu"))
             return super().step(tokens, state, memory)
@@ -146,7 +146,7 @@ def test_batches_in_several_threads_have_the_same_translations_as_in_one(is_auto
     set_threads(2)
     threads, precisions, counts = set(), set(), []
 
-    class Watched(GruTranslator):
+    class Watched(GruModel):
         def encode(self, source):
             threads.add((threading.get_ident(), torch.get_num_threads()))
             memory = super().encode(source)
@@ -173,7 +173,7 @@ def test_batches_in_several_threads_have_the_same_translations_as_in_one(is_auto
 def test_an_error_in_a_thread_is_raised_to_the_caller(set_threads):
     set_threads(2)
 
-    class Broken(TableTranslator):
+    class Broken(TableModel):
         def encode(self, source):
             raise RuntimeError("out of memory")
 
@@ -192,7 +192,7 @@ def test_an_error_in_a_thread_is_raised_to_the_caller(set_threads):
     ids=["greedy", "beam", "samples"],
 )
 def test_whoever_waits_for_a_search_may_end_it_before_any_step(options):
-    translator, source, asked = GruTranslator(1), [[4, 5, EOS]], []
+    translator, source, asked = GruModel(1), [[4, 5, EOS]], []
 
     def leave_at_the_fifth_call():
         asked.append(len(asked))

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 import torch
-from hand_made_models import SOURCES, GruTranslator
+from hand_made_models import SOURCES, GruModel
 from torch import nn
 
 from seq2seq_attn.corpora.source import pad
@@ -63,8 +63,8 @@ def test_tokens_outside_the_shortlist_have_probability_0(beam_size):
     for first in range(0, len(SOURCES), 4):
         in_order = sorted(range(len(SOURCES)), key=lambda index: -len(SOURCES[index]))[first : first + 4]
         listed = SOME.tokens(pad([SOURCES[index] for index in in_order]))
-        without.output.bias = nn.Parameter(torch.full((149,), -torch.inf))
-        without.output.bias.data[listed] = model.output.bias.data[listed]
+        without.head.projection.bias = nn.Parameter(torch.full((149,), -torch.inf))
+        without.head.projection.bias.data[listed] = model.head.projection.bias.data[listed]
         expected = search(without, [SOURCES[index] for index in in_order], options)
         for index, theirs in zip(in_order, expected, strict=True):
             assert [each.tokens for each in found[index]] == [each.tokens for each in theirs]
@@ -81,9 +81,9 @@ def test_a_shortlist_contains_translations_of_source_tokens_frequent_tokens_and_
 
 
 def test_any_translator_can_be_searched_with_a_shortlist():
-    translator = GruTranslator(1)
+    translator = GruModel(1)
     listed = Shortlist(torch.full((11, 1), 7), torch.tensor([5]))
     found = search(translator, SOURCES, SearchOptions(beam_size=3, n_best=2), shortlist=listed)
     words = {token for best in found for each in best for token in each.tokens}
     assert words == {0, 5, 7}
-    assert translator.output.out_features == 11
+    assert translator.head.projection.out_features == 11

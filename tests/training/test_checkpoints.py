@@ -219,7 +219,7 @@ def test_a_training_that_was_killed_between_two_renames_continues_from_the_check
     assert (tmp_path / PREVIOUS).exists()
 
 
-MOMENT = "optimizer.output.bias.exp_avg"
+MOMENT = "optimizer.head.projection.bias.exp_avg"
 
 
 def changed(path, tensors=None, **values):
@@ -235,9 +235,13 @@ def changed(path, tensors=None, **values):
 @pytest.mark.parametrize(
     ("tensors", "values", "said"),
     [
-        ({MOMENT: torch.zeros(1)}, {}, r"output\.bias\.exp_avg: torch\.float32 \(1,\) where torch\.float32 \("),
-        ({MOMENT: torch.zeros(11, dtype=torch.int64)}, {}, r"output\.bias\.exp_avg: torch\.int64 \("),
-        ({MOMENT: None}, {}, r"output\.bias\.exp_avg: missing"),
+        (
+            {MOMENT: torch.zeros(1)},
+            {},
+            r"head\.projection\.bias\.exp_avg: torch\.float32 \(1,\) where torch\.float32 \(",
+        ),
+        ({MOMENT: torch.zeros(11, dtype=torch.int64)}, {}, r"head\.projection\.bias\.exp_avg: torch\.int64 \("),
+        ({MOMENT: None}, {}, r"head\.projection\.bias\.exp_avg: missing"),
         ({"weights.mine": torch.zeros(1)}, {}, r"weights\.mine: not a tensor of this training"),
         ({"random.torch": torch.zeros(5, dtype=torch.uint8)}, {}, r"RNG state"),
         ({}, {"state": {"tokens": "x"}}, r"state\.tokens: Input should be a valid integer"),

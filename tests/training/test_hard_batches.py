@@ -54,11 +54,11 @@ def test_a_step_that_is_not_finite_changes_no_weight_and_is_counted(tmp_path, ea
     seen = []
 
     def change(step, batch, loss):
-        seen.append(model.output.weight.detach().clone())
+        seen.append(model.head.projection.weight.detach().clone())
         bad = value if step in (2, 4) else 1.0
         if place == "loss":
             return loss * bad
-        handle = model.output.bias.register_hook(lambda gradient: handle.remove() or gradient * bad)
+        handle = model.head.projection.bias.register_hook(lambda gradient: handle.remove() or gradient * bad)
         return loss
 
     each_loss(change)
@@ -115,7 +115,7 @@ def test_the_limit_ends_training_with_the_sentences_of_the_last_batch(grid, tmp_
 def test_broken_weights_are_no_fault_of_a_batch(tmp_path):
     model = small_model()
     with torch.no_grad():
-        model.output.bias.fill_(torch.nan)
+        model.head.projection.bias.fill_(torch.nan)
     with pytest.raises(DivergenceError, match="training diverged") as stopped:
         run(tmp_path, model, max_skipped_steps=1000)
     assert stopped.value.batch is None
@@ -134,7 +134,7 @@ def test_memory_that_runs_out_halves_the_batch_and_gives_the_same_step(tmp_path,
         if len(batch.source.lengths) > 4:
             if place == "forward":
                 ask_for_too_much()
-            handle = model.output.bias.register_hook(lambda _: handle.remove() or ask_for_too_much())
+            handle = model.head.projection.bias.register_hook(lambda _: handle.remove() or ask_for_too_much())
         return loss
 
     each_loss(change)

@@ -147,15 +147,15 @@ def test_validated_and_kept_weights_are_averages_of_those_that_are_trained_as_wi
     for name, option in (("trained", {}), ("averaged", {"ema_decay": 0.25})):
 
         def validate(translator, biases=seen[name]):
-            biases.append(translator.output.bias.detach().double())
+            biases.append(translator.head.projection.bias.detach().double())
             return len(biases)
 
         model, _ = run(tmp_path / name, validate=validate, monitor="score", batch_size=48, max_epochs=4, **option)
-    average = small_model().output.bias.detach().double()
+    average = small_model().head.projection.bias.detach().double()
     for decay, trained, averaged in zip((2 / 11, 3 / 12, 0.25, 0.25), *seen.values(), strict=True):
         average = decay * average + (1 - decay) * trained
         torch.testing.assert_close(averaged, average, rtol=1e-5, atol=1e-7)
-    assert torch.equal(model.output.bias.detach().double(), seen["averaged"][-1])
+    assert torch.equal(model.head.projection.bias.detach().double(), seen["averaged"][-1])
     without, averaged = last_tensors(tmp_path / "trained"), last_tensors(tmp_path / "averaged")
     trained = [name for name in without if name.startswith("weights.")]
     assert trained
@@ -193,13 +193,13 @@ def test_training_stops_without_improvement_and_keeps_the_best_weights(tmp_path)
     seen = []
 
     def validate(translator):
-        seen.append(translator.output.bias.detach().clone())
+        seen.append(translator.head.projection.bias.detach().clone())
         return next(scores)
 
     model, fitted = run(tmp_path, validate=validate, monitor="score", max_epochs=5, patience=2)
     assert len(seen) == 4
     assert fitted.best == 5.0
-    torch.testing.assert_close(model.output.bias.detach(), seen[1])
+    torch.testing.assert_close(model.head.projection.bias.detach(), seen[1])
 
 
 def outcome(folder, bleu, **options):
@@ -271,7 +271,7 @@ def test_the_last_checkpoint_is_from_the_last_epoch_even_if_an_earlier_one_was_b
     run(tmp_path, validate=lambda _: next(scores), monitor="score", max_epochs=2)
     state, tensors = last_state(tmp_path), last_tensors(tmp_path)
     assert [state[key] for key in ("epoch", "best_score", "best_epoch", "since_best")] == [2, 9.0, 1, 1]
-    assert not torch.equal(tensors["best.output.bias"], tensors["weights.output.bias"])
+    assert not torch.equal(tensors["best.head.projection.bias"], tensors["weights.head.projection.bias"])
 
 
 def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
@@ -279,7 +279,7 @@ def test_a_loss_that_is_not_finite_stops_training_and_names_the_step(tmp_path):
     kept = (tmp_path / LAST).read_bytes()
     model = small_model()
     with torch.no_grad():
-        model.output.bias.fill_(torch.nan)
+        model.head.projection.bias.fill_(torch.nan)
     with pytest.raises(
         UserError, match=r"loss is nan at step 1, epoch 1; .*lower training\.optimizer\.learning_rate=0\.01"
     ):
@@ -389,11 +389,11 @@ def test_a_training_that_would_never_be_validated_is_refused():
 
 def test_gradients_are_clipped_to_the_norm(tmp_path):
     model = small_model()
-    before = model.output.weight.detach().clone()
+    before = model.head.projection.weight.detach().clone()
     # The size of an Adam step hardly depends on the scale of the gradient, but it does through epsilon.
     optimizer = {"learning_rate": 1.0, "epsilon": 1.0}
     run(tmp_path, model, max_epochs=1, clip_norm=1e-3, optimizer=optimizer)
-    assert 0 < (model.output.weight - before).abs().max() < 6 * 1e-3
+    assert 0 < (model.head.projection.weight - before).abs().max() < 6 * 1e-3
 
 
 class Lists:

@@ -9,13 +9,20 @@ from plain_recipe import NO_DROPOUT
 
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.models.losses import r_drop_loss
+from seq2seq_attn.models.head import GivenLogits, Read
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.loss import refuse_r_drop_without_dropout, training_loss
 
 TOKENS, WORDS = 5, 7
+
+
+def r_drop_loss(logits, targets, alpha, smoothing=0.0):
+    """The losses of logits (2, M, V)."""
+    total, negative, tokens = GivenLogits().r_drop_loss(Read(logits.flatten(0, 1)), targets, alpha, None, smoothing)
+    assert tokens == len(targets)
+    return total, negative
 
 
 def test_one_token_by_hand():

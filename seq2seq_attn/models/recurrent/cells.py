@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.normalizer import full_precision
-from seq2seq_attn.models.seq2seq import is_initialized
+from seq2seq_attn.models.config import is_initialized
 
 
 class Cell(nn.Module, ABC):

@@ -6,18 +6,16 @@ from functools import partial
 from typing import Literal
 
 from pydantic import SerializeAsAny
-from torch import nn
 
 from seq2seq_attn import attention
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.config import ModelConfig
 from seq2seq_attn.models.context_config import ContextConfig, build_context
-from seq2seq_attn.models.embedding import build_embeddings
+from seq2seq_attn.models.embedding import DropoutConfig
 from seq2seq_attn.models.encoder import EncoderConfig
 from seq2seq_attn.models.recurrent.conditional import ConditionalConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
-from seq2seq_attn.models.recurrent.translator import DeepOutput, PlainOutput, RecurrentSeq2Seq
-from seq2seq_attn.models.seq2seq import DropoutConfig, ModelConfig
+from seq2seq_attn.models.recurrent.seq2seq import DeepOutput, PlainOutput, RecurrentSeq2Seq
 
 
 class RecurrentConfig(ModelConfig):
@@ -50,31 +48,18 @@ class RecurrentConfig(ModelConfig):
         return self.decoder.readout_size or self.embedding_size
 
     def build(self, source_size: int, target_size: int, joint: bool) -> RecurrentSeq2Seq:
-        tied, sizes = self.tied(joint, self.features), (source_size, target_size)
-        source_embedding, target_embedding = build_embeddings(self, self.dropout, tied, *sizes, joint)
-        encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state, layer_norm=self.layer_norm)
+        tied = self.tied(joint, self.features)
+        embeddings = self.build_embeddings(self.dropout, tied, source_size, target_size, joint)
+        encoder = self.encoder.build(source_size, embeddings[0], self.dropout, self.layer_norm)
         summary = attention.summary_of(self.summary, encoder.state_size, encoder.directions)
         query_size = self.decoder.hidden_size
         context = build_context(self.context, query_size, encoder.state_size, encoder.directions, summary)
         make_cell = partial(self.decoder.make_cell, self.layer_norm, self.dropout.state)
         decoder = self.decoder.build(make_cell, context, self.embedding_size)
-        readout, output = self._readout(context), nn.Linear(self.features, target_size)
-        if tied != "none":
-            if self.features != self.embedding_size:
-                raise UserError(
-                    f"model.tie_embeddings={tied} needs features of the embeddings' size "
-                    f"{self.embedding_size}, got {self.features}; use decoder.readout=deep without decoder.readout_size"
-                )
-            output.weight = target_embedding.table.weight
+        readout = self._readout(context)
+        head = self.build_head(self.features, embeddings[1], tied)
         return RecurrentSeq2Seq(
-            source_embedding,
-            encoder,
-            summary,
-            target_embedding,
-            decoder,
-            readout,
-            output,
-            state_dropout=self.dropout.state,
+            encoder, summary, embeddings[1], decoder, readout, head, state_dropout=self.dropout.state
         )
 
     def _readout(self, context: attention.Context) -> DeepOutput | PlainOutput:

@@ -14,7 +14,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from seq2seq_attn.models.encoder import Encoder, EncoderConfig
+from seq2seq_attn.models.encoder import SequenceEncoder, TokenEncoderConfig
 from seq2seq_attn.models.recurrent.cells import CELLS, ScanCell, SingleCell, initialize
 from seq2seq_attn.models.recurrent.decoders import CellName, check_residual
 from seq2seq_attn.strict import Layers, Size
@@ -22,7 +22,7 @@ from seq2seq_attn.strict import Layers, Size
 LAYERS: dict[str, Callable[..., nn.RNNBase]] = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
 
 
-class RecurrentEncoder(Encoder):
+class RecurrentEncoder(SequenceEncoder):
     """States h_1..h_S of a source: h_j = [forward GRU up to j; backward GRU down to j] (Bahdanau et al. 2015, A.2.1).
 
     Sentences are packed, so layers never see padding, and states on padding are zero. With `residual`, the input of
@@ -101,7 +101,7 @@ def _map(module: Callable[[Tensor], Tensor], packed: PackedSequence) -> PackedSe
     return packed._replace(data=module(packed.data))
 
 
-class ReversedEncoder(Encoder):
+class ReversedEncoder(SequenceEncoder):
     """A unidirectional encoder that reads a sentence x_1, ..., x_n, `</s>` as x_n, ..., x_1, `</s>`.
 
     (Sutskever et al. 2014, sec. 3.3.) The states are returned in the original order: h_j is the state of x_j, so that
@@ -136,7 +136,7 @@ def _reorder(vectors: Tensor, order: Tensor) -> Tensor:
     return vectors.gather(1, order[..., None].expand(-1, -1, vectors.shape[2]))
 
 
-class RecurrentEncoderConfig(EncoderConfig):
+class RecurrentEncoderConfig(TokenEncoderConfig):
     """`{cell: gru, hidden_size: 256}`; see `RecurrentEncoder` and `ReversedEncoder`."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -158,7 +158,7 @@ class RecurrentEncoderConfig(EncoderConfig):
             raise ValueError("reverse_source=true needs an encoder of one direction; set bidirectional=false")
         return self
 
-    def build(
+    def network(
         self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
     ) -> RecurrentEncoder | ReversedEncoder:
         encoder = RecurrentEncoder(

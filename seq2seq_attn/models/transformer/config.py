@@ -13,6 +13,7 @@ from torch import nn
 from seq2seq_attn import attention
 from seq2seq_attn.attention import own_options
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.config import ModelConfig
 from seq2seq_attn.models.context_config import (
     ContextConfig,
     NormalizerConfig,
@@ -23,13 +24,12 @@ from seq2seq_attn.models.context_config import (
     build_multi_head,
     build_part,
 )
-from seq2seq_attn.models.embedding import build_embeddings
-from seq2seq_attn.models.encoder import Encoder, EncoderConfig
-from seq2seq_attn.models.seq2seq import DropoutConfig, ModelConfig, Probability
+from seq2seq_attn.models.embedding import DropoutConfig, Probability
+from seq2seq_attn.models.encoder import Encoder, EncoderConfig, TokenEncoderConfig
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.transformer.encoder import TransformerEncoder
 from seq2seq_attn.models.transformer.layers import Activation, DecoderLayer, EncoderLayer, FeedForward, Norm
-from seq2seq_attn.models.transformer.translator import TransformerSeq2Seq
+from seq2seq_attn.models.transformer.seq2seq import TransformerSeq2Seq
 from seq2seq_attn.strict import Layers, Size, Strict
 
 SCALED_DOT = ScorerConfig(name="scaled_dot")
@@ -85,12 +85,12 @@ class LayersConfig(Strict):
         return FeedForward(size, self.feed_forward_size, self.activation, self.feed_forward_dropout)
 
 
-class TransformerEncoderConfig(LayersConfig, EncoderConfig):
+class TransformerEncoderConfig(LayersConfig, TokenEncoderConfig):
     """`{kind: transformer, layers: 4, heads: 4, feed_forward_size: 256}`; as wide as its input."""
 
     kind: Literal["transformer"] = "transformer"
 
-    def build(
+    def network(
         self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
     ) -> TransformerEncoder:
         place, size = "model.encoder", input_size
@@ -161,21 +161,12 @@ class TransformerConfig(ModelConfig):
         return self.model_copy(update={"decoder": self.decoder.model_copy(update={"feed_forward_size": size})})
 
     def build(self, source_size: int, target_size: int, joint: bool) -> TransformerSeq2Seq:
-        tied, sizes = self.tied(joint, self.embedding_size), (source_size, target_size)
-        source_embedding, target_embedding = build_embeddings(self, self.dropout, tied, *sizes, joint)
-        encoder = self.encoder.build(self.embedding_size, dropout=self.dropout.state)
+        tied = self.tied(joint, self.embedding_size)
+        embeddings = self.build_embeddings(self.dropout, tied, source_size, target_size, joint)
+        encoder = self.encoder.build(source_size, embeddings[0], self.dropout)
         decoder = self._decoder(encoder)
-        output = nn.Linear(self.embedding_size, target_size)
-        if tied != "none":
-            output.weight = target_embedding.table.weight
-        return TransformerSeq2Seq(
-            source_embedding,
-            encoder,
-            target_embedding,
-            decoder,
-            output,
-            readout_dropout=self.dropout.readout,
-        )
+        head = self.build_head(self.embedding_size, embeddings[1], tied)
+        return TransformerSeq2Seq(encoder, embeddings[1], decoder, head, readout_dropout=self.dropout.readout)
 
     def _decoder(self, encoder: Encoder) -> TransformerDecoder:
         options, place, size, dropout = self.decoder, "model.decoder", self.embedding_size, self.dropout.state

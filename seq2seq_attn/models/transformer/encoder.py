@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from seq2seq_attn.corpora.source import token_mask
-from seq2seq_attn.models.encoder import Encoder
+from seq2seq_attn.models.encoder import SequenceEncoder
 from seq2seq_attn.models.transformer.stack import LayerStack
 
 
-class TransformerEncoder(LayerStack, Encoder):
+class TransformerEncoder(LayerStack, SequenceEncoder):
     """States h_1..h_S of a source: self-attention layers over the embedded tokens (Vaswani et al. 2017, sec. 3.1)."""
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder as a `Seq2Seq`, and its readouts, which compute the features of a prediction."""
+"""The recurrent encoder-decoder, and its readouts, which compute the features of a prediction."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Summary
-from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.models.embedding import Embedding
-from seq2seq_attn.models.encoder import Encoder
+from seq2seq_attn.models.encoder import Encoded, Encoder
+from seq2seq_attn.models.encoder_decoder import EncoderDecoder
+from seq2seq_attn.models.head import Head, Read
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderState
-from seq2seq_attn.models.seq2seq import Decoded, EmbeddingTables, Seq2Seq, Step
+from seq2seq_attn.models.seq2seq import Decoded, Memory, Step
 
 
 class DeepOutput(nn.Module):
@@ -46,18 +47,18 @@ class PlainOutput(nn.Module):
         return features
 
 
-class RecurrentMemory(NamedTuple):
-    """B encoded sources."""
+class RecurrentSource(NamedTuple):
+    """B encoded sources, as the decoder reads them."""
 
-    source: PreparedSource  # as the context prepared it
+    prepared: PreparedSource  # by the context
     initial: Tensor  # (B, hidden_size): H_0
 
-    def select(self, rows: Tensor) -> RecurrentMemory:
-        return RecurrentMemory(self.source.select(rows), self.initial.index_select(0, rows))
+    def select(self, rows: Tensor) -> RecurrentSource:
+        return RecurrentSource(self.prepared.select(rows), self.initial.index_select(0, rows))
 
 
-class RecurrentSeq2Seq(Seq2Seq):
-    """p(y | x) = prod_i softmax(V t_i + b)_{y_i}, with t_i from the decoder's readout and H_0 = tanh(W C + b).
+class RecurrentSeq2Seq(EncoderDecoder):
+    """p(y | x) = prod_i p(y_i | t_i), with t_i from the decoder's readout and H_0 = tanh(W C + b).
 
     H_0 depends on C, the summary of the encoder's states, whatever context the decoder has: the arms of an ablation
     differ by their context alone.
@@ -65,54 +66,40 @@ class RecurrentSeq2Seq(Seq2Seq):
 
     def __init__(
         self,
-        source_embedding: Embedding,
         encoder: Encoder,
         summary: Summary,
         target_embedding: Embedding,
         decoder: Decoder,
         readout: DeepOutput | PlainOutput,
-        output: nn.Linear,
+        head: Head,
         *,
         state_dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.source_embedding = source_embedding
-        self.encoder = encoder
+        super().__init__(encoder, target_embedding, head)
         self.summary = summary
         self.initial = nn.Linear(encoder.state_size, decoder.hidden_size)
-        self.target_embedding = target_embedding
         self.decoder = decoder
         self.readout = readout
-        self.output = output
         self.state_dropout = nn.Dropout(state_dropout)
 
-    def encode(self, source: Tokens) -> RecurrentMemory:
-        return self.encode_embedded(self.embed_source(source), source)
+    def prepare(self, encoded: Encoded) -> RecurrentSource:
+        states, is_state = self.state_dropout(encoded.states), encoded.is_state
+        prepared = self.decoder.context.prepare(states, is_token=is_state)
+        return RecurrentSource(prepared, torch.tanh(self.initial(self.summary(states, is_state))))
 
-    def embed_source(self, source: Tokens) -> Tensor:
-        embedded: Tensor = self.source_embedding(source.tokens)
-        return embedded
+    def start(self, memory: Memory) -> DecoderState:
+        return self.decoder.start(memory.source.initial, memory.source.prepared)
 
-    def encode_embedded(self, embedded: Tensor, source: Tokens) -> RecurrentMemory:
-        is_token = source.is_token
-        states = self.encoder(embedded, source.lengths)
-        states = self.state_dropout(states)
-        prepared = self.decoder.context.prepare(states, is_token=is_token)
-        return RecurrentMemory(prepared, torch.tanh(self.initial(self.summary(states, is_token))))
-
-    def start(self, memory: RecurrentMemory) -> DecoderState:
-        return self.decoder.start(memory.initial, memory.source)
-
-    def step(self, tokens: Tensor, state: DecoderState, memory: RecurrentMemory) -> Step:
+    def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> Step:
         embedded = self.target_embedding(tokens)
-        state, output = self.decoder.advance(self.decoder.input_gates(embedded), state, memory.source)
+        state, output = self.decoder.advance(self.decoder.input_gates(embedded), state, memory.source.prepared)
         features = self.readout(output.hidden, output.context, embedded)
-        return Step(self.project(features), state, output.weights)
+        return Step(self.next_logits(Read(features, output.weights), memory), state, output.weights)
 
-    def decode(self, inputs: Tensor, memory: RecurrentMemory) -> Decoded:
+    def decode(self, inputs: Tensor, memory: Memory, need_weights: bool = True) -> Decoded:
         # Time first, so that the tensors of a step are contiguous.
         embedded = self.target_embedding(inputs.t())
-        output = self.decoder.run(self.decoder.input_gates(embedded), self.start(memory), memory.source)
+        output = self.decoder.run(self.decoder.input_gates(embedded), self.start(memory), memory.source.prepared)
         features = self.readout(output.hidden, output.context, embedded)
         return Decoded(features.transpose(0, 1), output.weights.transpose(0, 1))
 
@@ -120,12 +107,5 @@ class RecurrentSeq2Seq(Seq2Seq):
         context = self.decoder.context
         return [context] if context.reads_source else []
 
-    def sources_read(self, memory: RecurrentMemory) -> list[PreparedSource]:
-        return [memory.source for _ in self.contexts_that_read()]
-
-    def encoder_states(self, source: Tokens) -> Tensor:
-        states: Tensor = self.encoder(self.embed_source(source), source.lengths)
-        return states
-
-    def embedding_tables(self) -> EmbeddingTables:
-        return EmbeddingTables(self.source_embedding.table, self.target_embedding.table)
+    def sources_read(self, memory: Memory) -> list[PreparedSource]:
+        return [memory.source.prepared for _ in self.contexts_that_read()]
