@@ -26,6 +26,8 @@ def quantized(model: Model) -> Model:
     Everything else (torch's recurrent layers, embeddings, scores) computes as in `model` and shares its parameters.
     UserError if the model is not on a CPU, or if torch or the processor does not support int8 products.
     """
+    if any(type(layer) is Int8Linear for layer in model.modules()):
+        return model  # already quantized: a search asks at every call, and looking for changes takes a millisecond
     layers = [layer for layer in unchanged_modules(model) if type(layer) is nn.Linear]
     return replace_modules(model, {layer: Int8Linear.of(layer, {}) for layer in layers})
 
