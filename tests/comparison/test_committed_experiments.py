@@ -45,7 +45,7 @@ def test_every_arm_has_a_valid_configuration(path):
 @pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
 def test_every_arm_builds_a_model_that_predicts(path):
     source, target = pad([[5, 6, 7, 3], [8, 3]]), pad([[4, 5, 3], [6, 7, 9]])
-    for run in read_experiment(path).runs:
+    for _, (run, *_) in read_experiment(path).arms():
         model = run.config.model.build(11, 11, run.config.text.joint)
         with torch.inference_mode():
             assert model.eval()(source, target).isfinite().all(), run.arm

@@ -94,16 +94,6 @@ def test_an_arm_of_the_same_size_keeps_its_width(matched):
     assert arms["twin"] == arms["attention"]
 
 
-def test_the_chosen_widths_are_reported(matched, count):
-    said = []
-    arms = configs(matched(ARMS, say=said.append))
-    size = arms["distracted"].model.decoder.hidden_size
-    assert said[0] == (
-        f"distracted: {count(arms['distracted']):,} parameters with model.decoder.hidden_size={size}; "
-        f"attention has {count(arms['attention']):,}"
-    )
-
-
 @pytest.mark.parametrize(
     ("arms", "message"),
     [

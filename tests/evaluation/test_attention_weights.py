@@ -29,13 +29,12 @@ def test_each_target_word_is_linked_to_the_source_word_with_the_largest_weight()
     assert argmax_links(np.array(weights)) == argmax_links(weights)
 
 
-def test_of_equal_weights_the_first_source_word_is_linked():
+def test_of_equal_weights_the_first_is_linked_and_a_row_of_zeros_gives_no_link():
     assert argmax_links([[0.2, 0.4, 0.4]]) == {(1, 0)}
-
-
-def test_a_row_of_zeros_gives_no_link():
     assert argmax_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]]) == {(0, 1)}
     assert threshold_links([[0.0, 0.0, 0.0], [0.2, 0.1, 0.0]], 0.0) == {(0, 1), (1, 1)}
+    assert argmax_links(np.zeros((0, 3))) == argmax_links(np.zeros((2, 0))) == argmax_links([]) == frozenset()
+    assert threshold_links(np.zeros((0, 3)), 0.5) == threshold_links(np.zeros((2, 0)), 0.5) == frozenset()
 
 
 def test_all_words_with_at_least_the_threshold_are_linked():
@@ -45,11 +44,6 @@ def test_all_words_with_at_least_the_threshold_are_linked():
     assert threshold_links(weights, 0.8) == frozenset()
 
 
-def test_sentences_without_words_have_no_links():
-    assert argmax_links(np.zeros((0, 3))) == argmax_links(np.zeros((2, 0))) == argmax_links([]) == frozenset()
-    assert threshold_links(np.zeros((0, 3)), 0.5) == threshold_links(np.zeros((2, 0)), 0.5) == frozenset()
-
-
 def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
     # source words: pieces 0 | 1 2 | 3; target words: pieces 0 1 | 2
     pieces = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.4, 0.5, 0.1]]
@@ -57,16 +51,12 @@ def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
     np.testing.assert_allclose(words, [[0.3, 0.35, 0.35], [0.0, 0.9, 0.1]])
 
 
-def test_rows_still_sum_to_one_after_merging():
+def test_rows_still_sum_to_one_after_merging_and_words_of_a_single_piece_keep_their_weights():
     pieces = np.random.default_rng(1).dirichlet(np.ones(7), size=5)
     words = merge_pieces(pieces, source_words=[0, 0, 1, 2, 2, 2, 3], target_words=[0, 1, 1, 1, 2])
     assert words.shape == (3, 4)
     np.testing.assert_allclose(words.sum(axis=1), 1)
-
-
-def test_words_of_a_single_piece_keep_their_weights():
-    pieces = np.random.default_rng(1).dirichlet(np.ones(3), size=2)
-    np.testing.assert_array_equal(merge_pieces(pieces, [0, 1, 2], [0, 1]), pieces)
+    np.testing.assert_array_equal(merge_pieces(pieces, range(7), range(5)), pieces)
 
 
 def test_a_word_without_pieces_has_no_weight_and_no_link():
@@ -80,28 +70,22 @@ def test_weights_that_include_the_end_of_sentence_are_refused():
         merge_pieces(np.ones((2, 3)) / 3, source_words=[0, 1], target_words=[0])
 
 
-def test_a_single_position_has_entropy_0_and_uniform_weights_log2_of_their_number():
-    assert attention_entropy([np.array([[0.0, 1.0, 0.0]])]) == 0
-    assert attention_entropy([np.full((2, 8), 1 / 8)]) == pytest.approx(3)
-
-
-def test_entropy_is_averaged_over_rows_and_not_over_sentences():
-    sharp, even = np.array([[1.0, 0.0]]), np.full((3, 2), 0.5)
-    assert attention_entropy([sharp, even]) == pytest.approx(3 / 4)
-
-
-def test_a_half_and_two_quarters_have_entropy_1_5_bits():
-    assert attention_entropy([np.array([[0.5, 0.25, 0.25]])]) == pytest.approx(1.5)
-
-
-def test_rows_are_normalized_before_the_entropy():
-    assert attention_entropy([np.array([[0.2, 0.1, 0.1]])]) == pytest.approx(1.5)
-
-
-def test_rows_of_zeros_are_ignored():
-    assert attention_entropy([np.array([[0.0, 0.0], [0.5, 0.5]])]) == pytest.approx(1)
-    assert attention_entropy([np.zeros((4, 3))]) is None
-    assert attention_entropy([]) is None
+@pytest.mark.parametrize(
+    ("matrices", "bits"),
+    [
+        ([[[0.0, 1.0, 0.0]]], 0),
+        ([[[1 / 8] * 8] * 2], 3),
+        ([[[0.5, 0.25, 0.25]]], 1.5),
+        ([[[0.2, 0.1, 0.1]]], 1.5),  # divided by its sum
+        ([[[1.0, 0.0]], [[0.5, 0.5]] * 3], 3 / 4),  # the mean over rows, not over sentences
+        ([[[0.0, 0.0], [0.5, 0.5]]], 1),  # a row of zeros does not count
+        ([np.zeros((4, 3))], None),
+        ([], None),
+    ],
+)
+def test_entropy_equals_a_computation_by_hand(matrices, bits):
+    found = attention_entropy([np.array(weights) for weights in matrices])
+    assert found == (bits if bits is None else pytest.approx(bits))
 
 
 def rows(*pairs):

@@ -48,17 +48,7 @@ def test_bands_equal_a_computation_by_hand():
     assert long == {"low": 11, "high": 20, "sentences": 1, "score": 0}
 
 
-def test_empty_bands_are_left_out_and_the_last_default_one_is_open():
-    lines = ["Tom sees a mouse."] * 3
-    assert [(band["low"], band["high"]) for band in by_length(lines, lines, [50, 51, 700])] == [(41, 50), (51, None)]
-
-
-def test_tokenizer_and_case_apply_to_every_band():
-    (score,) = by_length(["汤姆追逐杰瑞"], ["汤姆追逐杰瑞"], [3], tokenize="zh", lowercase=True)
-    assert score["score"] == pytest.approx(100)
-
-
-def test_bands_include_their_ends_and_exclude_missing_values():
+def test_groups_of_bands_leave_out_missing_values():
     groups = in_bands([0, 5, 6, None, 51, 1], {"unseen": Band(0, 0), "1-5": Band(1, 5), "51+": Band(51, None)})
     assert groups == [("unseen", [0]), ("1-5", [1, 5]), ("51+", [4])]
 

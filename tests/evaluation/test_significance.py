@@ -151,9 +151,8 @@ class Experiments:
 @pytest.mark.parametrize(
     ("counts", "paired"),
     [
-        *(((n, n), False) for n in (2, 3, 5)),
+        *((counts, False) for counts in ((2, 2), (5, 5), (3, 2), (10, 2))),
         *(((n, n), True) for n in (3, 5)),
-        *((counts, False) for counts in ((3, 2), (5, 3), (5, 2), (10, 2))),
     ],
 )
 def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(counts, paired):
@@ -164,7 +163,7 @@ def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(counts, p
     assert np.mean([test.low <= 0 <= test.high for test in tests]) == pytest.approx(1 - false)
 
 
-@pytest.mark.parametrize(("count", "comparisons"), [(3, 1), (5, 1), (5, 13)])
+@pytest.mark.parametrize(("count", "comparisons"), [(3, 1), (5, 13)])
 def test_the_detectable_difference_is_detected_with_80_percent_power(count, comparisons):
     experiments = Experiments()
     training = TrainingNoise((0.6**2 + 6.0**2 / 100) / count, count - 1)
