@@ -177,11 +177,7 @@ def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds:
 def _scores(arm: Arm, rows: Sequence[int]) -> dict[str, GroupScore]:
     """The score of these sentences as a corpus, whose counts are summed, by the key of each metric."""
     groups = {key: counts.select(rows) for key, counts in arm.counts.items()}
-    intervals = {key: score_interval(group) for key, group in groups.items()}
-    return {
-        key: GroupScore(float(group.scores().mean()), intervals[key].low, intervals[key].high)
-        for key, group in groups.items()
-    }
+    return {key: GroupScore(float(each.scores().mean()), *score_interval(each)) for key, each in groups.items()}
 
 
 def _sources(arm: Arm, rows: Sequence[int]) -> int | None:
@@ -243,8 +239,7 @@ def _rate(runs: Sequence[Sequence[tuple[int, int]]], source_of: _Sources) -> Rat
     numerators, denominators = counts.sum(axis=1).T
     if not denominators.all():
         return None
-    interval = rate_interval(counts)
-    return Rate(float((numerators / denominators).mean()), interval.low, interval.high, round(denominators.mean()))
+    return Rate(float((numerators / denominators).mean()), *rate_interval(counts), round(denominators.mean()))
 
 
 def link_agreement(arms: Mapping[str, Sequence[Sequence[Links]]]) -> LinkAgreement | None:

@@ -161,15 +161,11 @@ def _spread(values: Sequence[float], counts: CorpusCounts | None) -> Spread:
     Those over resampled test sets need a metric that counts; that over training runs as well needs enough sentences.
     """
     std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    low, high, joint = None, None, None
-    if counts is not None:
-        sentences = score_interval(counts)
-        low, high = sentences.low, sentences.high
-        if counts.sources >= ENOUGH and (runs := RunScores.of(counts)).differ:
-            joint = joint_interval(runs)
-    return Spread(
-        float(np.mean(values)), std, low, high, *(t_interval(values) or (None, None)), *(joint or (None, None))
-    )
+    sentences, seeds, joint = None if counts is None else score_interval(counts), t_interval(values), None
+    if counts is not None and counts.sources >= ENOUGH and (runs := RunScores.of(counts)).differ:
+        joint = joint_interval(runs)
+    ends = [end for interval in (sentences, seeds, joint) for end in interval or (None, None)]
+    return Spread(float(np.mean(values)), std, *ends)
 
 
 def _distinct(runs: Iterable[dict[str, Any]], key: str) -> str:

@@ -163,8 +163,7 @@ class Agreement:
 
         predicted, sure, hits_of_sure, hits = np.array(self.pairs).T
         links = predicted + sure
-        interval = rate_interval(np.stack((links - hits_of_sure - hits, links), axis=-1)[None])
-        return interval.low, interval.high
+        return rate_interval(np.stack((links - hits_of_sure - hits, links), axis=-1)[None])
 
 
 def agreement(
@@ -269,46 +268,33 @@ def symmetrize(forward: Links, backward: Links, method: Method = "grow-diag-fina
         raise UserError(f"symmetrization {method!r}: choose from {', '.join(get_args(Method))}")
     if method == "union":
         return forward | backward
-    alignment = _Alignment(forward & backward)
-    if method != "intersection":
-        alignment.grow(forward | backward)
+    links = set(forward & backward)
+    linked = {source for source, _ in links}, {target for _, target in links}  # words of either side that have a link
+
+    def add(candidates: Iterable[Link], needed: int) -> None:
+        """Adds, one after another, those that are the first link of at least `needed` of their two words."""
+        for link in candidates:
+            if sum(word not in words for word, words in zip(link, linked, strict=True)) >= needed:
+                links.add(link)
+                for word, words in zip(link, linked, strict=True):
+                    words.add(word)
+
+    size = -1 if method != "intersection" else len(links)
+    while size < len(links):  # neighbors of links, and neighbors of these, until nothing changes
+        size = len(links)
+        for source, target in _in_order(forward | backward):
+            if (source, target) in links:
+                beside = ((source + right, target + down) for right, down in _BESIDE)
+                add((link for link in beside if link in forward or link in backward), needed=1)
     if method in ("grow-diag-final", "grow-diag-final-and"):
-        needed = 2 if method == "grow-diag-final-and" else 1
-        alignment.add(_in_order(forward), needed)
-        alignment.add(_in_order(backward), needed)
-    return frozenset(alignment.links)
+        for directed in (forward, backward):
+            add(_in_order(directed), needed=2 if method == "grow-diag-final-and" else 1)
+    return frozenset(links)
 
 
 def flipped(links: Links) -> Links:
     """Every link with source and target swapped."""
     return frozenset((target, source) for source, target in links)
-
-
-class _Alignment:
-    """A growing set of links, and the words on either side that have one."""
-
-    def __init__(self, links: Links) -> None:
-        self.links = set(links)
-        self.sources = {source for source, _ in links}
-        self.targets = {target for _, target in links}
-
-    def add(self, candidates: Iterable[Link], needed: int) -> None:
-        """Add, one after another, those that are the first link of at least `needed` of their two words."""
-        for source, target in candidates:
-            if (source not in self.sources) + (target not in self.targets) >= needed:
-                self.links.add((source, target))
-                self.sources.add(source)
-                self.targets.add(target)
-
-    def grow(self, union: Links) -> None:
-        """Add neighbors of links, and neighbors of these, until nothing changes."""
-        size = -1
-        while size < len(self.links):
-            size = len(self.links)
-            for source, target in _in_order(union):
-                if (source, target) in self.links:
-                    beside = ((source + right, target + down) for right, down in _BESIDE)
-                    self.add((link for link in beside if link in union), needed=1)
 
 
 def _in_order(links: Links) -> list[Link]:

@@ -26,6 +26,7 @@ differ in a single sentence would be significantly different, as a trial can do 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +35,9 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.counts import CorpusCounts, draws
 
 
-@dataclass(frozen=True)
-class Interval:
-    """Mean and central 95 % of a score over the resamples; sacrebleu prints `mean ± (high - low) / 2`."""
+class Interval(NamedTuple):
+    """The central 95 % of a score over the resamples; sacrebleu prints `mean ± (high - low) / 2`."""
 
-    mean: float
     low: float
     high: float
 
@@ -56,8 +55,7 @@ class PairedResult:
 
 def score_interval(system: CorpusCounts, resamples: int = 1000, seed: int = 12345) -> Interval:
     """The interval of the mean score of the runs; with one run, that of `sacrebleu --confidence`."""
-    scores = system.resampled_scores(resamples, seed).mean(axis=0)
-    return Interval(float(scores.mean()), *_central_95(scores))
+    return _central_95(system.resampled_scores(resamples, seed).mean(axis=0))
 
 
 def rate_interval(counts: NDArray[np.int64]) -> Interval:
@@ -70,8 +68,7 @@ def rate_interval(counts: NDArray[np.int64]) -> Interval:
         raise ValueError("a run has nothing to count: every whole is 0")
     sums = draws(counts.shape[1]) @ counts  # (runs, resamples, 2)
     sums = sums[:, sums[..., 1].all(axis=0)]
-    rates = (sums[..., 0] / sums[..., 1]).mean(axis=0)
-    return Interval(float(rates.mean()), *_central_95(rates))
+    return _central_95((sums[..., 0] / sums[..., 1]).mean(axis=0))
 
 
 def paired_bootstrap(
@@ -98,10 +95,10 @@ def paired_bootstrap(
     )
 
 
-def _central_95(samples: NDArray[np.float64]) -> tuple[float, float]:
+def _central_95(samples: NDArray[np.float64]) -> Interval:
     """The samples at sacrebleu's ranks: 1/40 of them lies below, 1/40 above."""
     ordered, tail = np.sort(samples), len(samples) // 40
-    return float(ordered[tail]), float(ordered[-1 - tail])
+    return Interval(float(ordered[tail]), float(ordered[-1 - tail]))
 
 
 def _p_value(difference: float, differences: NDArray[np.float64]) -> float:
