@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -33,7 +32,7 @@ from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, refuse_folder
-from seq2seq_attn.strict import load, merge
+from seq2seq_attn.strict import load, merge, read_yaml
 
 
 def compare(
@@ -186,24 +185,6 @@ def _reproduction(grid: RunGrid, command: str) -> Reproduction:
     return Reproduction(grid.experiment.question, command, configurations)
 
 
-SHORT = 10  # maximum source length in words in the quick demo
-QUICK_ARMS = ("distracted (C at every step)", "additive attention")
-QUICK: dict[str, Any] = {
-    "training": {
-        "optimizer": {"learning_rate": 0.008, "schedule": "inverse_sqrt", "warmup_steps": 100},
-        "batch_size": 300,
-        "max_epochs": 5,
-        "validate_every": 1,
-    },
-    "evaluation": {"bands": [4, 6, 8, SHORT]},
-}
-QUICK_NOTE = (
-    f"This is the quick demo: two of the four arms, one seed, {QUICK['training']['max_epochs']} epochs on sentences of "
-    f"at most {SHORT} words. It shows which arm learns faster. It shows neither the effect of sentence length nor the "
-    "final quality of the arms; `seq2seq-attn demo`, which trains longer on sentences of up to 50 words, shows both."
-)
-
-
 def demo(
     folder: Path,
     quick: bool = False,
@@ -236,10 +217,9 @@ def demo_grid(folder: Path, quick: bool = False) -> RunGrid:
 
 
 def _demo(quick: bool) -> Experiment:
-    with as_file(files(__package__) / "demo.yaml") as path:
-        experiment = load(Experiment, path)
+    folder = Path(__file__).parent
+    experiment, shorter = load(Experiment, folder / "demo.yaml"), read_yaml(folder / "demo-quick.yaml")
     if not quick:
         return experiment
-    # Over the changes of the arms, which include learning rates for the longer training.
-    arms = {arm: merge(experiment.arms[arm], QUICK) for arm in QUICK_ARMS}
-    return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": QUICK_NOTE})
+    arms = {arm: merge(experiment.arms[arm], shorter["changes"]) for arm in shorter["arms"]}
+    return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": shorter["note"]})
