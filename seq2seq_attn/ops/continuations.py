@@ -1,6 +1,6 @@
 """The n best continuations of hypotheses.
 
-The kernel does not store the log-softmax: one pass over the logits computes the normalizer, a second one finds the best.
+The kernel does not store the log-softmax: one pass over the logits computes the normalizer, another finds the best.
 """
 
 from __future__ import annotations
