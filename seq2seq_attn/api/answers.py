@@ -193,10 +193,6 @@ class Neighbors(Answers[Neighbor]):
         """Euclidean."""
         return [each.distance for each in self]
 
-    def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per neighbor."""
-        return [each._asdict() for each in self]
-
 
 class Steps(DecodedSteps):
     """The result of `Model.steps`; in a notebook, a matrix whose rows are stepped through by mouse or arrow keys."""

@@ -52,7 +52,12 @@ class Entry(NamedTuple):
 def scorers(query_size: int = QUERY_SIZE, key_size: int = KEY_SIZE, *, say: Say = warn) -> Catalog:
     """All scorers, normalizers, windows and positions, with their parameters for these sizes.
 
-    Those of other installed distributions are included; `say` is called with a line for each that cannot be imported.
+    Those of other installed distributions are included.
+
+    Args:
+        query_size: Size of a query.
+        key_size: Size of a key.
+        say: Called with a line for each installed part that cannot be imported.
 
     >>> found = s2s.scorers(query_size=5, key_size=7)
     >>> general = next(entry for entry in found if entry.name == "general")

@@ -240,6 +240,9 @@ def split(corpus: Corpus, output: Path | str, **options: Any) -> SplitFiles:
         output: The folder that the files are written into.
         **options: Fields of `seq2seq_attn.options.SplitOptions`.
 
+    Returns:
+        The files, and the configuration that names them.
+
     Raises:
         UserError: No sentence would be left for training, or a file exists with another content; nothing is written.
 

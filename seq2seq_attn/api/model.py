@@ -129,6 +129,9 @@ class Model:
             say: Called with warnings.
             **search: Fields of `seq2seq_attn.options.SearchOptions`, by default those of the run's configuration.
 
+        Returns:
+            One record per sentence, in their order.
+
         Raises:
             UserError: Options contradict each other, or a model of the ensemble has other vocabularies or tokenizers.
         """
@@ -141,7 +144,11 @@ class Model:
 
     @takes(SearchOptions, unset=True)
     def search_options(self, *, base: SearchOptions | None = None, **search: Any) -> SearchOptions:
-        """The options `base`, by default those of the run, with those that are given and not None.
+        """The options of a search, with those that are given and not None in place of others.
+
+        Args:
+            base: The others, by default those of the run.
+            **search: Fields of `seq2seq_attn.options.SearchOptions`.
 
         Raises:
             UserError: An option is unknown, or contradicts another.
@@ -160,7 +167,22 @@ class Model:
         progress: Progress | None = None,
         say: Say = warn,
     ) -> Iterator[Translation]:
-        """As `translate`, for batches of lines, each of which is translated before the next is asked for."""
+        """Translates batches of sentences, each before the next is asked for.
+
+        Args:
+            batches: The sentences; those of a batch are translated together.
+            options: All options of the search, by default those of the run.
+            ensemble: As in `translate`, and so are the other arguments.
+            weights: See `translate`.
+            progress: See `translate`.
+            say: See `translate`.
+
+        Yields:
+            The record of each sentence.
+
+        Raises:
+            UserError: As by `translate`.
+        """
         options = options or self.config.search
         needs_weights = weights or options.replace_unknown
         trained = with_lexicon(self._averaged_with(ensemble, needs_weights), self.folder, options, say).for_inference(
@@ -222,6 +244,12 @@ class Model:
             pairs: Sentences and their translations.
             ensemble: Further models, with whose probabilities of tokens these are averaged, as in `translate`.
             progress: Called after each batch with its number of pairs.
+
+        Returns:
+            One record per pair, in their order.
+
+        Raises:
+            UserError: A pair is not text, or longer than what the model reads or writes.
         """
         corpus, trained = _corpus(pairs), self._averaged_with(ensemble)
         trained.require_short(corpus.source, corpus.target)
@@ -259,6 +287,9 @@ class Model:
             progress: Called after each batch with its number of pairs.
             **options: Fields of `seq2seq_attn.options.AlignOptions`.
 
+        Returns:
+            One record per pair, in their order.
+
         Raises:
             UserError: A model has no such layer or head, or an option is outside its limits.
         """
@@ -286,6 +317,9 @@ class Model:
             gold: Gold links, or a file of them.
             progress: Called after each batch with its number of pairs.
             **options: Fields of `seq2seq_attn.options.LinkOptions`.
+
+        Returns:
+            The rates of each head, of the mean of each layer, and of the mean of all.
 
         Raises:
             UserError: The file does not fit the pairs, or the model has no attention weights.
@@ -570,7 +604,17 @@ class Model:
 
 
 def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrize: Method, say: Say = warn) -> Alignments:
-    """As `Model.align`, by a statistical aligner trained on the training pairs of the run in both directions."""
+    """Links between the words of sentence pairs, by a statistical aligner that the training pairs of a run train.
+
+    Args:
+        run: The run.
+        pairs: Sentences and their translations.
+        symmetrize: How the links of the two directions are combined.
+        say: Called with messages.
+
+    Raises:
+        UserError: eflomal is not installed, or fails.
+    """
     from seq2seq_attn.analysis import word_alignment
 
     corpus = _corpus(pairs)

@@ -55,6 +55,9 @@ def evaluate(
             source are drawn together.
         **scoring: Fields of `seq2seq_attn.options.ScoringOptions`.
 
+    Returns:
+        The scores by their keys, the main metric first.
+
     Raises:
         UserError: Numbers of lines differ, a file is missing, a metric is unknown, or with `lc_tok` the rules of Moses
             lack the language.

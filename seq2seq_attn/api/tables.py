@@ -38,7 +38,7 @@ class Answers(Sequence[_Record], Generic[_Record]):
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per row of a table: `pandas.DataFrame(answers.to_records())`."""
-        raise NotImplementedError
+        return [each._asdict() for each in self._records]  # type: ignore[attr-defined]  # unless overridden, NamedTuples
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self._records)!r})"

@@ -85,21 +85,6 @@ def test_progress_is_reported_and_a_corpus_that_is_not_here_says_how_to_get_it(p
         s2s.data.stats("all.en")
 
 
-def test_a_zip_archive_is_refused_with_the_command_that_unpacks_it(pairs):
-    import zipfile
-
-    with zipfile.ZipFile("deu-eng.zip", "w") as archive:
-        archive.write("all.en", "deu.txt")
-    for use in (
-        lambda: s2s.data.stats("deu-eng.zip"),
-        lambda: s2s.data.split(("deu-eng.zip", "all.de"), "parts"),
-    ):
-        with pytest.raises(
-            s2s.UserError, match=r"deu-eng\.zip: a zip archive, not text; unpack it \(unzip deu-eng\.zip\)"
-        ):
-            use()
-
-
 def test_json_of_the_listing_has_every_field(capsys):
     with pytest.raises(SystemExit):
         main(["data", "list", "--json"])

@@ -77,6 +77,8 @@ REFUSALS = [
     ("score {run} {tmp}/longer {tmp}/longer", LONG),
     ("align {run} {tmp}/longer {tmp}/longer", LONG),
     ("faithfulness {run} {tmp}/longer {tmp}/longer", LONG),
+    ("evaluate demo", "nothing is written"),
+    ("translate demo/none", "demo/attention, demo/distracted"),
     ("translate a\udcffb", "not UTF-8, or with a NUL"),
     ("translate {run} a\udcffb", "not UTF-8, or with a NUL"),
     ("train {toy}/toy.yaml --output a\0b", "not UTF-8, or with a NUL"),

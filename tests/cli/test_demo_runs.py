@@ -34,11 +34,6 @@ def test_every_command_that_takes_a_run_takes_demo(program):
     assert program("translate", "demo", "pair.en", "--ensemble", "demo/transformer").code == 0
 
 
-def test_what_would_write_into_the_package_is_refused(refused):
-    assert "nothing is written" in refused("evaluate", "demo")
-    assert "demo/attention, demo/distracted" in refused("translate", "demo/none", stdin=b"a\n")
-
-
 def test_the_names_are_completed():
     assert complete_runs("demo/d") == ["demo/distracted"]
 

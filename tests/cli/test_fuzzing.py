@@ -1,7 +1,7 @@
 """No input ends in a traceback: each is taken, or refused by one line.
 
 Inputs are mistakes of people and of storage: text of any kind, and real files in which something was cut, changed,
-doubled or replaced by what has broken readers before. The suite tries about 2,000 of them; 100,000 take an hour:
+doubled or replaced by what has broken readers before. The suite tries about 500 of them; 100,000 take an hour:
 
     python -m pytest -m slow -n 0 tests/cli/test_fuzzing.py
 """
@@ -166,7 +166,7 @@ OPTIONS = [
 no_training = st.lists(st.sampled_from(OPTIONS) | nasty, max_size=4).filter(lambda given: "--output" not in given)
 arguments = st.builds(list.__add__, st.sampled_from(COMMANDS), no_training)
 
-# By the name of a reader: how to make inputs, and how many of them the suite tries.
+# By the name of a reader: how to make inputs, and how many of each 2,000 are for it.
 TARGETS = {
     "read_config": (lambda w: damaged(w.config) | texts, 80),
     "read_values": (lambda w: st.lists(st.tuples(st.sampled_from(KEYS), values), max_size=3), 500),
@@ -198,7 +198,7 @@ def world(tmp_path_factory, toy, trained):
 def try_inputs(world, reader, times):
     make, examples = TARGETS[reader]
 
-    @settings(max_examples=examples * times, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
+    @settings(max_examples=round(examples * times), suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
     @given(make(world))
     def read(given):
         with contextlib.suppress(UserError):
@@ -209,7 +209,7 @@ def try_inputs(world, reader, times):
 
 @pytest.mark.parametrize("reader", TARGETS)
 def test_no_input_ends_in_a_traceback(world, reader):
-    try_inputs(world, reader, 1)
+    try_inputs(world, reader, 1 / 4)
 
 
 @pytest.mark.slow

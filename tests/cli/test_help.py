@@ -133,10 +133,7 @@ main(["--version"])
 
 
 @pytest.mark.parametrize("options", [["--json"], []])  # without: a table, which rich prints
-def test_a_reader_that_goes_away_is_no_error(options):
-    command = [sys.executable, "-m", "seq2seq_attn", "data", "list", *options]
-    listing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def test_a_reader_that_goes_away_is_no_error(forked, options):
+    listing = forked("data", "list", *options)
     listing.stdout.close()
-    assert listing.stderr.read() == b""
-    assert listing.wait() == 141
-    listing.stderr.close()
+    assert listing.wait() == (141, b"", b"")

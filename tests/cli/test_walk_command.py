@@ -129,17 +129,13 @@ def test_what_self_attention_does_not_take_is_refused_in_one_line(refused, argum
         (["--states", "0 1 1; 5 0"], ["--states, row 2: 2 numbers, where row 1 has 3"]),
         (["--states", "0 1 1;; 5 0 1"], ["--states, row 2: there are no numbers"]),
         (["--query", ""], ["--query, row 1: there are no numbers"]),
-        (["--query", "1 2"], ["Dot needs query_size == key_size, got 2 and 3; use General"]),
         (["--query", "1e200", "--states", "1e200; 1"], ["query 1: its scores or its context overflow"]),
         (
             ["negative_squared_distance", "--query=0 1e200 1"],
             ["query 1: its scores or its context overflow; give smaller numbers"],
         ),
         (["--seed", "99999999999999999999"], ["--seed"]),
-        (["--values", "1; 2"], ["2 values for 4 states; give one for each"]),
-        (["--words", "Tom chases Jerry"], ["3 words for 4 states; give one for each"]),
         (["self_attention"], ["'self_attention' is not a scorer; give 'self-attention' in its place"]),
-        (["dto"], ["there is no scorer 'dto'; did you mean 'dot'?"]),
         (["dot", "general"], ["give one scorer, not 2: dot general"]),
         (["cosine", "temprature=1"], ["no option 'temprature'; did you mean 'temperature'?"]),
         (
