@@ -87,7 +87,6 @@ def decode_steps(
     """
     ids = source_ids(model, source)
     options = exact(options or model.config.search, n_best=1)
-    decoder = _Decoder(model, ids, interventions)
     if target is not None:
         if prefix:
             raise UserError("target and prefix: a given translation is not searched for; give one of the two")
@@ -95,14 +94,15 @@ def decode_steps(
         if len(tokens) == 1:
             raise UserError("a blank translation has no steps; give one with text, or none to search for it")
         model.require_steps(len(tokens), "this translation")
-        return decoder.steps(tokens, len(tokens))
+        return _StepByStep(model, ids, interventions).steps(tokens, len(tokens))
     first = prefix_ids(model, prefix)
     rest = _after(options, len(first))
     limit = len(first) + rest.limit(len(ids))
     model.require_steps(limit, "this prefix and what follows it")
     if options.beam_size == 1 and not options.draws:
-        return decoder.steps(first, limit, options.min_length)
-    (found,) = search(_Continuing(decoder, first), [ids], rest)
+        return _StepByStep(model, ids, interventions).steps(first, limit, options.min_length)
+    (found,) = search(_StepByStep(model, ids, interventions, first), [ids], rest)
+    decoder = _StepByStep(model, ids, interventions)
     return decoder.steps([*first, *found[0].tokens, EOS], min(limit, len(first) + len(found[0].tokens) + 1))
 
 
@@ -131,7 +131,7 @@ def continuations(
     first = prefix_ids(model, prefix)
     rest = _after(exact(options or model.config.search), len(first))
     model.require_steps(len(first) + rest.limit(len(ids)), "this prefix and what follows it")
-    (found,) = search(_Continuing(_Decoder(model, ids, interventions), first), [ids], rest)
+    (found,) = search(_StepByStep(model, ids, interventions, first), [ids], rest)
     limit = rest.limit(len(ids))
     best = []
     for each in found:
@@ -213,18 +213,32 @@ class _State(NamedTuple):
         return self._replace(inner=self.inner.select(everywhere), hypotheses=len(rows))
 
 
-class _Decoder:
-    """Steps of a sentence and, beside it, of the other sentences whose contexts are read."""
+class _StepByStep(Wrapper):
+    """The model of one sentence after a prefix; beside it, the other sentences whose contexts are read."""
 
-    def __init__(self, model: TrainedModel, source: Ids, interventions: Sequence[Intervention]) -> None:
-        self.model = model
-        self.translator = IntervenedModel(model.fused)
+    def __init__(
+        self, model: TrainedModel, source: Ids, interventions: Sequence[Intervention], prefix: Sequence[int] = ()
+    ) -> None:
+        super().__init__(model.fused)
+        self.trained = model
+        self.opened = IntervenedModel(self.inner)
         self.interventions = interventions
-        check_interventions(interventions, self.translator, len(source))
+        check_interventions(interventions, self.opened, len(source))
         others = [source_ids(model, each) for each in other_sources(interventions)]
         self.sources = pad([source, *others], model.device)
         self.is_token = self.sources.is_token
-        self.start_token = self.translator.model.start_token
+        self.prefix = [self.inner.start_token, *prefix]
+        self.start_token = self.prefix[-1]
+
+    @torch.inference_mode()
+    def encode(self, source: Any) -> Memory:
+        return self.opened.model.encode(self.sources)
+
+    def start(self, memory: Any) -> _State:
+        state = _State(self.opened.model.start(memory), 0, 1, len(self.is_token))
+        for token in self.prefix[:-1]:
+            state = self.step(torch.tensor([token], device=self.is_token.device), state, memory).state
+        return state
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         """One step of N hypotheses of the first sentence; every other sentence reads the same tokens."""
@@ -232,23 +246,16 @@ class _Decoder:
 
     def observed_step(self, tokens: Tensor, state: _State, memory: Any) -> tuple[Step, Attended | None]:
         """The same, and what all sentences read."""
-        self.model.at_step()
-        changes = changes_at(self.interventions, state.steps, self.translator, self.is_token)
-        step, attended = self.translator.step(tokens.repeat(state.copies), state.inner, memory, changes)
+        self.trained.at_step()
+        changes = changes_at(self.interventions, state.steps, self.opened, self.is_token)
+        step, attended = self.opened.step(tokens.repeat(state.copies), state.inner, memory, changes)
         after = state._replace(inner=step.state, steps=state.steps + 1)
         count, length = state.hypotheses, int(self.sources.lengths[0])
         return Step(step.logits[:count], after, step.weights[:count, :length]), attended
 
-    def start(self, memory: Any) -> _State:
-        return _State(self.translator.model.start(memory), 0, 1, len(self.sources.lengths))
-
-    @torch.inference_mode()
-    def encode(self) -> Memory:
-        return self.translator.model.encode(self.sources)
-
     def steps(self, given: Sequence[int], limit: int, min_length: int = 1) -> Iterator[DecodedStep]:
         """The steps of the given tokens, then those of greedy search, until `</s>` or `limit`."""
-        memory = self.encode()
+        memory = self.encode(self.sources)
         state, token = self.start(memory), self.start_token
         for number in range(limit):
             forced = given[number] if number < len(given) else None
@@ -261,7 +268,7 @@ class _Decoder:
     def _record(
         self, token: int, state: _State, memory: Any, forced: int | None, may_end: bool
     ) -> tuple[DecodedStep, _State, int]:
-        device = self.model.device
+        device = self.is_token.device
         output, attended = self.observed_step(torch.tensor([token], device=device), state, memory)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         start = torch.zeros(1, 1, dtype=torch.float32, device=device)
@@ -271,7 +278,7 @@ class _Decoder:
         if not log_probabilities.isfinite().all():
             raise UserError(NOT_FINITE)
         likely = log_probabilities.exp().topk(min(LIKELY, len(log_probabilities)))
-        words = self.model.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
+        words = self.trained.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
         if any(each.other is not None and each.step in (None, state.steps) for each in self.interventions):
             attended = None  # in another sentence
         record = DecodedStep(
@@ -291,30 +298,8 @@ class _Decoder:
             raise UserError("the contributions of the weights are no longer finite; give smaller weights")
         known = [[None if abs(score) == math.inf else score for score in row] for row in scores.tolist()]
         found = []
-        for layer, has_scores in enumerate(self.translator.has_scores):
-            own = self.translator.heads_of(layer)
+        for layer, has_scores in enumerate(self.opened.has_scores):
+            own = self.opened.heads_of(layer)
             rows = known[own] if has_scores else None
             found.append(LayerReading(weights[own].tolist(), rows, contributions[own].tolist()))
         return found
-
-
-class _Continuing(Wrapper):
-    """The decoder as a translator of one sentence whose searches begin after a prefix."""
-
-    def __init__(self, decoder: _Decoder, prefix: Sequence[int]) -> None:
-        super().__init__(decoder.translator.model)
-        self.decoder = decoder
-        self.prefix = [decoder.start_token, *prefix]
-        self.start_token = self.prefix[-1]
-
-    def encode(self, source: Any) -> Memory:
-        return self.decoder.encode()
-
-    def start(self, memory: Any) -> _State:
-        state = self.decoder.start(memory)
-        for token in self.prefix[:-1]:
-            state = self.step(torch.tensor([token], device=self.decoder.model.device), state, memory).state
-        return state
-
-    def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
-        return self.decoder.step(tokens, state, memory)

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 from seq2seq_attn.search.interruptible import AtStep
@@ -26,11 +25,11 @@ class BatchTask(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """How many items are computed together at most."""
+        """How many lines are computed together at most."""
         ...
 
     def __call__(self, items: Sequence[Any], at_step: AtStep) -> Sequence[Any]:
-        """One result for each item, which does not depend on the other items. UserError for an item it refuses.
+        """One result for each line, which does not depend on the other lines. UserError for a line that is refused.
 
         `at_step` is called before every step; what it raises ends the computation.
         """
@@ -70,10 +69,8 @@ class _Batch:
 
     def at_step(self) -> None:
         """Called in the thread of the batch. Abandoned: nobody waits for it any more."""
-        if not self.is_abandoned and self.lines[0].is_large and self.queue.small_waits():
-            lent: Future[None] = Future()
-            self.loop.call_soon_threadsafe(self.queue.lend, lent)
-            lent.result()
+        if not self.is_abandoned and self.lines[0].is_large and self.queue.first_small() is not None:
+            asyncio.run_coroutine_threadsafe(self.queue.compute_small(), self.loop).result()
         if self.is_abandoned:
             raise Abandoned
 
@@ -91,6 +88,7 @@ class Batches:
         self.running: set[_Batch] = set()
         self.is_stopping = False
         self._idle = workers
+        self._busy: set[asyncio.Task[None]] = set()
         # A worker that is lent waits in its own thread, and the small batch is computed in another.
         self._threads = ThreadPoolExecutor(2 * workers, thread_name_prefix="decode")
 
@@ -121,7 +119,11 @@ class Batches:
             for item, size in zip(items, sizes, strict=True)
         ]
         self.waiting += lines
-        self._dispatch()
+        while self._idle and self.waiting:
+            self._idle -= 1
+            worker = loop.create_task(self._work(self._take(self.waiting[0])))
+            self._busy.add(worker)
+            worker.add_done_callback(self._busy.discard)
         try:
             return list(await asyncio.gather(*(line.result for line in lines)))
         finally:
@@ -129,50 +131,50 @@ class Batches:
                 line.result.cancel()
             self._forget_unwanted()
 
-    def small_waits(self) -> bool:
-        """Whether a line of a small request waits; asked by the threads."""
-        return any(not line.is_large for line in self.waiting)
+    async def _work(self, batch: _Batch) -> None:
+        """A worker, from its first batch until nothing waits."""
+        try:
+            await self._compute(batch)
+            while self.waiting:
+                await self._compute(self._take(self.waiting[0]))
+        finally:
+            self._idle += 1
 
-    def lend(self, lent: Future[None]) -> None:
-        """Computes a batch of a small request, if one still waits, and then ends the future."""
-        small = next((line for line in self.waiting if not line.is_large), None)
-        if small is None:
-            lent.set_result(None)
-        else:
-            self._begin(small, lambda: lent.set_result(None))
+    def first_small(self) -> _Line | None:
+        """The line of a small request that has waited longest; asked by the threads, too."""
+        return next((line for line in self.waiting if not line.is_large), None)
 
-    def _dispatch(self) -> None:
-        while self._idle and self.waiting:
-            self._idle -= 1
-            self._begin(self.waiting[0], self._free_worker)
+    async def compute_small(self) -> None:
+        """Computes a batch of a small request, if one still waits."""
+        if (small := self.first_small()) is not None:
+            await self._compute(self._take(small))
 
-    def _free_worker(self) -> None:
-        self._idle += 1
-        self._dispatch()
-
-    def _begin(self, first: _Line, then: Callable[[], object]) -> None:
-        """Computes a waiting line with those that fit it."""
+    def _take(self, first: _Line) -> _Batch:
+        """A waiting line with those that fit it, which wait no more."""
         lines = [line for line in self.waiting if line.group == first.group][: first.task.batch_size]
         taken = set(map(id, lines))
         self.waiting = [line for line in self.waiting if id(line) not in taken]
         self.observe(len(lines))
         batch = _Batch(lines, self)
         self.running.add(batch)
-        items = [line.item for line in lines]
-        done = batch.loop.run_in_executor(self._threads, _results, first.task, items, batch.at_step)
-        done.add_done_callback(partial(self._finish, batch, then))
+        return batch
 
-    def _finish(self, batch: _Batch, then: Callable[[], object], done: asyncio.Future[list[Any]]) -> None:
-        self.running.remove(batch)
-        error = done.exception()
-        for line, result in zip(batch.lines, [error] * len(batch.lines) if error else done.result(), strict=True):
+    async def _compute(self, batch: _Batch) -> None:
+        lines, task = batch.lines, batch.lines[0].task
+        items = [line.item for line in lines]
+        try:
+            results = await batch.loop.run_in_executor(self._threads, _results, task, items, batch.at_step)
+        except (Exception, Abandoned) as error:
+            results = [error] * len(items)
+        finally:
+            self.running.remove(batch)
+        for line, result in zip(lines, results, strict=True):
             if line.result.done():
                 continue  # its client has gone
             if isinstance(result, BaseException):
                 line.result.set_exception(result)
             else:
                 line.result.set_result(result)
-        then()
 
     def _forget_unwanted(self) -> None:
         """Drops waiting lines whose clients have gone, and ends batches for which nobody waits."""
