@@ -10,6 +10,7 @@ import base64
 import json
 import math
 import zlib
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -59,14 +60,6 @@ class TranslationPath(NamedTuple):
     score: float | None = None
 
 
-class HeatMap(NamedTuple):
-    """Weights between words: summed over the pieces of a source word, averaged over those of a target word."""
-
-    source: Sequence[str]
-    target: Sequence[str]
-    weights: Sequence[Row]  # (target, source)
-
-
 class ArmView(NamedTuple):
     """A sentence in one arm; the first path is the reference, and its steps precede those of the beam."""
 
@@ -85,14 +78,17 @@ class ArmView(NamedTuple):
         """The steps of a translation."""
         return [self.steps[index] for index in path.steps]
 
-    def between_words(self) -> HeatMap:
-        """The weights on the reference."""
+    def between_words(self) -> tuple[list[str], list[str], list[list[float]]]:
+        """The source words, the words of the reference, and the weights between them (target, source).
+
+        Weights are summed over the pieces of a source word, and averaged over those of a target word.
+        """
         path = self.paths[0]
         steps = self.along(path)
         nothing = [0.0] * len(self.source)  # as where monotonic attention has passed the end
         rows: Any = merge_pieces([step.weights or nothing for step in steps], self.source_words, path.words)
         target = _joined([step.token for step in steps], path.words)
-        return HeatMap(_joined(self.source, self.source_words), target, rows.round(4).tolist())
+        return _joined(self.source, self.source_words), target, rows.round(4).tolist()
 
 
 class SentenceView(NamedTuple):
@@ -109,13 +105,9 @@ def views_of_examples(examples: Sequence[Example]) -> list[SentenceView]:
     """All arms, token by token."""
     return [
         SentenceView(
-            example.line,
-            example.source,
-            example.reference,
-            example.gold,
-            [_view_of_trace(each) for each in example.readings],
+            each.line, each.source, each.reference, each.gold, [_view_of_trace(trace) for trace in each.readings]
         )
-        for example in examples
+        for each in examples
     ]
 
 
@@ -237,16 +229,25 @@ def beam_layout(trace: DecodingTrace) -> list[BeamNode]:
 
     The best hypothesis is in the first row; a branch continues in the first free row below its parent.
     """
-    ranks = _ranks(trace)
+    ranks: dict[int, int] = {}  # of the best hypothesis through each step
+    for rank, hypothesis in enumerate(trace.hypotheses, start=1):
+        for index in trace.path(hypothesis):
+            ranks.setdefault(index, rank)
     last_steps = {each.last: each for each in reversed(trace.hypotheses)}
+    children: dict[int | None, list[int]] = defaultdict(list)  # those of better hypotheses first, then by probability
+    for index in sorted(
+        range(len(trace.beam)), key=lambda index: (ranks.get(index, math.inf), -trace.beam[index].log_probability)
+    ):
+        children[trace.beam[index].parent].append(index)
     nodes: list[BeamNode] = []
     free: dict[int, int] = {}  # the first row of each column from which on all rows are empty
 
     def place(first: int, column: int, parent_row: int, is_branch: bool) -> None:
-        line = _line(trace.beam, ranks, first)
+        line = [first]  # a step and the chain of first children below it
+        while children[line[-1]]:
+            line.append(children[line[-1]][0])
         columns = range(column, column + len(line))
-        row = max(free.get(each, 1) for each in columns)
-        row = max(row, parent_row + is_branch)
+        row = max(parent_row + is_branch, *(free.get(each, 1) for each in columns))
         free.update((each, row + 1) for each in columns)
         for offset, index in enumerate(line):
             above = row if offset else parent_row
@@ -254,68 +255,38 @@ def beam_layout(trace: DecodingTrace) -> list[BeamNode]:
             nodes.append(BeamNode(index, step, row, column + offset, above, ranks.get(index), last_steps.get(index)))
         # From right to left: a branch that goes down then only passes branches further right.
         for offset in reversed(range(len(line) - 1)):
-            for sibling in _children(trace.beam, ranks, line[offset])[1:]:
+            for sibling in children[line[offset]][1:]:
                 place(sibling, column + offset + 1, row, is_branch=True)
 
-    for number, first in enumerate(_children(trace.beam, ranks, None)):
+    for number, first in enumerate(children[None]):
         place(first, 2, 1, is_branch=number > 0)
     return nodes
 
 
-def _ranks(trace: DecodingTrace) -> dict[int, int]:
-    """The rank of the best hypothesis through each step."""
-    ranks: dict[int, int] = {}
-    for rank, hypothesis in enumerate(trace.hypotheses, start=1):
-        for index in trace.path(hypothesis):
-            ranks.setdefault(index, rank)
-    return ranks
-
-
-def _children(beam: Sequence[DecodingStep], ranks: dict[int, int], parent: int | None) -> list[int]:
-    """The next steps: those of better hypotheses first, then by probability."""
-    steps = [index for index, step in enumerate(beam) if step.parent == parent]
-    return sorted(steps, key=lambda index: (ranks.get(index, math.inf), -beam[index].log_probability))
-
-
-def _line(beam: Sequence[DecodingStep], ranks: dict[int, int], first: int) -> list[int]:
-    """A step and the chain of first children below it."""
-    line = [first]
-    while children := _children(beam, ranks, line[-1]):
-        line.append(children[0])
-    return line
-
-
 def _view_of_trace(trace: DecodingTrace) -> ArmView:
     before = len(trace.reference)
-    paths = [(each, trace.path(each)) for each in trace.hypotheses]
-    hypotheses = [
-        TranslationPath(
-            f"hypothesis {rank}",
-            [before + index for index in path],
-            _words_of([trace.beam[index].token for index in path]),
-            each.score,
+    paths = [TranslationPath(REFERENCE, range(before), _with_end(trace.target_words))]
+    for rank, hypothesis in enumerate(trace.hypotheses, start=1):
+        path = trace.path(hypothesis)
+        words = _words_of([trace.beam[index].token for index in path])
+        paths.append(TranslationPath(f"hypothesis {rank}", [before + index for index in path], words, hypothesis.score))
+    steps = [
+        StepView(
+            step.token,
+            step.log_probability,
+            step.weights,
+            step.scores,
+            None if step.weights is None or trace.norms is None else _shares(step.weights, trace.norms),
         )
-        for rank, (each, path) in enumerate(paths, start=1)
+        for step in (*trace.reference, *trace.beam)
     ]
-    return ArmView(
-        trace.arm,
-        trace.source,
-        _with_end(trace.source_words),
-        [_step_view(step, trace.norms) for step in (*trace.reference, *trace.beam)],
-        [TranslationPath(REFERENCE, range(before), _with_end(trace.target_words)), *hypotheses],
-        beam_layout(trace),
-    )
+    return ArmView(trace.arm, trace.source, _with_end(trace.source_words), steps, paths, beam_layout(trace))
 
 
 def _view_of_map(each: AttentionMap) -> ArmView:
     steps = [StepView(word, None, row) for word, row in zip(each.target, each.weights, strict=True)]
     path = TranslationPath(REFERENCE, range(len(steps)), range(len(steps)))
     return ArmView(each.arm, each.source, range(len(each.source)), steps, [path], tree=())
-
-
-def _step_view(step: DecodingStep, norms: Row | None) -> StepView:
-    shares = None if step.weights is None or norms is None else _shares(step.weights, norms)
-    return StepView(step.token, step.log_probability, step.weights, step.scores, shares)
 
 
 def _shares(weights: Row, norms: Row) -> list[float]:

@@ -263,9 +263,9 @@ def test_rows_of_the_pieces_of_a_target_word_are_averaged():
         StepView("</s>", -0.1, (0, 0, 1)),
     ]
     view = ArmView("a", ["as", "leep", "</s>"], [0, 0, 1], steps, [TranslationPath("", range(3), [0, 0, 1])], ())
-    heat = view.between_words()
-    assert (heat.source, heat.target) == (["asleep", "</s>"], ["睡着", "</s>"])
-    assert heat.weights == [[pytest.approx(0.6), pytest.approx(0.4)], [0, 1]]
+    source, target, weights = view.between_words()
+    assert (source, target) == (["asleep", "</s>"], ["睡着", "</s>"])
+    assert weights == [[pytest.approx(0.6), pytest.approx(0.4)], [0, 1]]
 
 
 def test_a_step_that_reads_nothing_keeps_its_row():
