@@ -15,7 +15,7 @@ def test_a_damaged_record_is_refused_by_name_or_reported(name, all_values, corpu
     folder = write(all_values)
     write_report(folder)
     outcomes = set()
-    for about, text in json_damage.damaged(all_values[name], 60, seed=name):
+    for about, text in json_damage.damaged(all_values[name], 30, seed=name):
         (folder / name).write_text(text)
         refused = json_damage.refusal(lambda: write_report(folder), about)
         outcomes.add(refused.partition(": ")[0])
