@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from seq2seq_attn.results.breakdowns import ENOUGH, Breakdown, GroupResult, GroupScore, Rate, Rates
+from seq2seq_attn.results.breakdowns import ENOUGH, Breakdown, GroupScore, Rate, Rates
 from seq2seq_attn.results.differences import PairedComparison
-from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
+from seq2seq_attn.results.results import MetricRecord, Results
+
+T = TypeVar("T")
 
 
 def nothing_learned(results: Results) -> str:
@@ -23,30 +26,43 @@ def conclusion(results: Results) -> list[str]:
     """The comparison of each arm with the baseline, the largest difference first; then sentences about single arms.
 
     An arm is called better or worse only by the joint test, over training runs and sentences. If no arm has learned
-    anything, this is said instead, and nothing is compared. The note of the
-    experiment, if it has one, comes second, then the runs that are missing. The planned contrasts follow, then the
-    effect of length on the best arm and on the baseline, the groups of sentences in which the two differ, the alignment
-    error rate of the best arm, the arms that were stopped too early, and what the number of seeds does not allow.
+    anything, this is said instead, and nothing is compared. The note of the experiment, if it has one, comes second,
+    then the runs that are missing. The planned contrasts follow, then the effect of length on the best arm and on the
+    baseline, the groups of sentences in which the two differ, the alignment error rate of the best arm, the arms that
+    were stopped too early, and what the number of seeds does not allow.
     """
-    best = results.best
-    shown = [arm for arm in results.arms if arm is best or arm.name == results.baseline]
-    runs = {arm.name: len(arm.seeds) for arm in results.arms}
-    ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.difference))
-    pairs = (*ordered, *results.contrasts)
-    if results.is_learned:
-        sentences = [_compared(results, pair, max(runs[pair.arm], runs[pair.baseline])) for pair in pairs]
-        sentences += filter(None, [_correction(results), *(_by_length(results, arm.name) for arm in shown)])
-        sentences += _by_group(results, best.name)
-    else:
-        sentences = [nothing_learned(results)]
-    if "aer" in best.scores:
-        sentences.append(_aligned(best, best.scores["aer"].mean, results.aer_rivals))
-    sentences += [_still_improving(arm) for arm in results.arms if arm.unconverged]
-    sentences += filter(None, [_too_few(results)]) if results.is_learned else []
-    sentences[1:1] = [f"Missing: {each}." for each in missing_runs(results)]
-    if results.note:
-        sentences.insert(1, results.note)
+    sentences = list(_findings(results))
+    note = [results.note] if results.note else []
+    sentences[1:1] = [*note, *(f"Missing: {each}." for each in missing_runs(results))]
     return sentences
+
+
+def _findings(results: Results) -> Iterator[str]:
+    best = results.best
+    if not results.is_learned:
+        yield nothing_learned(results)
+    else:
+        runs = {arm.name: len(arm.seeds) for arm in results.arms}
+        ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.difference))
+        for pair in (*ordered, *results.contrasts):
+            yield _compared(results, pair, max(runs[pair.arm], runs[pair.baseline]))
+        if len(results.tested) > 1:
+            count = len(results.tested)
+            yield f"All p-values are corrected for {count} comparisons (Holm); the intervals are not."
+        for arm in results.arms:
+            if arm is best or arm.name == results.baseline:
+                yield from _by_length(results, arm.name)
+        yield from _by_group(results, best.name)
+    if "aer" in best.scores:
+        others = " and ".join(f"{rate:.3f} of a {name} alignment" for name, rate in results.aer_rivals.items())
+        against = f", against {others}" if others else ""
+        yield f"The alignment error rate (AER) of {best.name} is {best.scores['aer'].mean:.3f}{against}."
+    for arm in results.arms:
+        if arm.unconverged:
+            seeds = f"seed{'s' if len(arm.unconverged) > 1 else ''} {', '.join(map(str, arm.unconverged))}"
+            yield f"{arm.name} was still improving when stopped ({seeds}): longer training may raise its score."
+    if results.is_learned and results.tested and (few := _too_few(results)):
+        yield few
 
 
 def first_conclusion(results: Results) -> list[str]:
@@ -96,16 +112,8 @@ def _compared(results: Results, pair: PairedComparison, runs: int) -> str:
     return f"{pair.arm} does not differ significantly from {pair.baseline} in {these}: {difference}{evidence}."
 
 
-def _still_improving(arm: ArmResult) -> str:
-    which = ", ".join(map(str, arm.unconverged))
-    seeds = f"seed{'s' if len(arm.unconverged) > 1 else ''} {which}"
-    return f"{arm.name} was still improving when stopped ({seeds}): longer training may raise its score."
-
-
 def _too_few(results: Results) -> str | None:
     """What the number of training runs or of sentences does not allow."""
-    if not results.tested:
-        return None
     sources, pairs = results.different, results.sentences
     if sources < ENOUGH:
         different = "different " if sources < pairs else ""
@@ -114,9 +122,7 @@ def _too_few(results: Results) -> str | None:
         verb = "is" if sources == 1 else "are"
         return f"{sentences} {verb} too few to say which arm is better; use at least {ENOUGH}."
     several = {arm.name for arm in results.arms if len(arm.seeds) > 1}
-    alike = {
-        arm.name for arm in results.arms if results.score(arm).joint_low is None
-    }  # all training runs score the same
+    alike = {arm.name for arm in results.arms if results.score(arm).joint_low is None}  # in all their training runs
     untested = {
         name
         for pair in results.tested
@@ -139,111 +145,88 @@ def _too_few(results: Results) -> str | None:
     return None
 
 
-def _aligned(arm: ArmResult, rate: float, rivals: Mapping[str, float]) -> str:
-    """The alignment error rate of an arm, beside those that need no model."""
-    others = " and ".join(f"{value:.3f} of a {name} alignment" for name, value in rivals.items())
-    beside = f", against {others}" if others else ""
-    return f"The alignment error rate (AER) of {arm.name} is {rate:.3f}{beside}."
-
-
-def _correction(results: Results) -> str | None:
-    """How the p-values in the other sentences are corrected."""
-    count = len(results.tested)
-    if count < 2:
-        return None
-    return f"All p-values are corrected for {count} comparisons (Holm); the intervals are not."
-
-
 def _p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def _by_length(results: Results, arm: str) -> str | None:
-    """The longest against the shortest band with enough sentences; None unless their intervals are disjoint."""
+def _by_length(results: Results, arm: str) -> Iterator[str]:
+    """The longest against the shortest band with enough sentences, if their intervals are disjoint."""
     groups = zip(results.by_length.groups, results.by_length.arms[arm], strict=True)
     bands = [(label, group.main) for label, group in groups if group is not None and not group.few]
     if len(bands) < 2:
-        return None
+        return
     (shortest, first), (longest, last) = bands[0], bands[-1]
-    if not _disjoint(first, last):
-        return None
-    metric = results.main
-    gap, more = metric.text(abs(first.value - last.value)), "less" if last.value < first.value else "more"
-    return (
-        f"On sentences of {longest} words, {arm} scores {gap} {metric.label} {more} than on sentences of {shortest} "
-        f"words ({metric.text(last.value)} against {metric.text(first.value)})."
-    )
+    if _disjoint(first, last):
+        metric = results.main
+        gap, more = metric.text(abs(first.value - last.value)), "less" if last.value < first.value else "more"
+        yield (
+            f"On sentences of {longest} words, {arm} scores {gap} {metric.label} {more} than on sentences of "
+            f"{shortest} words ({metric.text(last.value)} against {metric.text(first.value)})."
+        )
 
 
-def _by_group(results: Results, best: str) -> list[str]:
+def _by_group(results: Results, best: str) -> Iterator[str]:
     """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
-    where, baseline = results.where, results.baseline
+    where, baseline, metric = results.where, results.baseline, results.main
     if where is None or results.different < ENOUGH:
-        return []
-    sentences = [
-        _within(breakdown, best, results.main)
-        if breakdown.by_own_groups
-        else _between(breakdown, best, baseline, results.main)
-        for breakdown in where.breakdowns
-    ]
-    sentences += [_rates(rates, best, baseline) for rates in where.rates]
-    return [sentence for sentence in sentences if sentence is not None]
+        return
+    for breakdown in where.breakdowns:
+        if breakdown.by_own_groups:
+            yield from _within(breakdown, best, metric)
+        elif baseline is not None:
+            yield from _between(breakdown, best, baseline, metric)
+    for rates in where.rates:
+        if baseline is not None:
+            yield from _rates(rates, best, baseline)
 
 
-def _within(breakdown: Breakdown, arm: str, metric: MetricRecord) -> str | None:
+def _within(breakdown: Breakdown, arm: str, metric: MetricRecord) -> Iterator[str]:
     """The first group of an arm against its last group."""
-    results: Sequence[GroupResult | None] = breakdown.arms.get(arm, (None,))
+    results = breakdown.arms.get(arm, (None,))
     first, last = results[0], results[-1]
-    if first is None or last is None or first.few or last.few or not _disjoint(first.main, last.main):
-        return None
-    return (
-        f"Grouped by {breakdown.name}, {arm} has {metric.text(first.main.value)} {metric.label} on the "
-        f"{breakdown.groups[0]} third of the sentences and {metric.text(last.main.value)} on the "
-        f"{breakdown.groups[-1]} third."
-    )
+    if first and last and not (first.few or last.few) and _disjoint(first.main, last.main):
+        yield (
+            f"Grouped by {breakdown.name}, {arm} has {metric.text(first.main.value)} {metric.label} on the "
+            f"{breakdown.groups[0]} third of the sentences and {metric.text(last.main.value)} on the "
+            f"{breakdown.groups[-1]} third."
+        )
 
 
-def _between(breakdown: Breakdown, best: str, baseline: str | None, metric: MetricRecord) -> str | None:
+def _between(breakdown: Breakdown, best: str, baseline: str, metric: MetricRecord) -> Iterator[str]:
     """The groups with the largest and the smallest gain, if the arms differ in both and these gains differ as well."""
-    if baseline is None or best == baseline or not {best, baseline} <= breakdown.arms.keys():
-        return None
-    pairs = zip(breakdown.groups, breakdown.arms[best], breakdown.arms[baseline], strict=True)
-    large = [
-        (label, ours.main, theirs.main)
-        for label, ours, theirs in pairs
-        if ours is not None and theirs is not None and not (ours.few or theirs.few)
-    ]
-    if len(large) < 2:
-        return None
-
-    def gains(ours: GroupScore, theirs: GroupScore) -> tuple[float, float, float]:
-        """The gain, and what it may be at least and at most."""
-        ends = metric.sign * (ours.low - theirs.high), metric.sign * (ours.high - theirs.low)
-        return metric.sign * (ours.value - theirs.value), min(ends), max(ends)
-
-    least, *_, most = sorted(large, key=lambda each: gains(*each[1:])[0])
-    if not (_disjoint(*most[1:]) and _disjoint(*least[1:])):
-        return None
-    if gains(*most[1:])[1] <= gains(*least[1:])[2]:
-        return None
-    places = (
-        f"{label} ({metric.text(ours.value)} against {metric.text(theirs.value)} {metric.label})"
-        for label, ours, theirs in (most, least)
-    )
-    return f"Grouped by {breakdown.name}, {best} gains most over {baseline} for {' and least for '.join(places)}."
+    gains = []  # with the ends of its interval, whether the arms differ, and how it is reported
+    for label, ours, theirs in _both(breakdown.groups, breakdown.arms, best, baseline):
+        if not (ours.few or theirs.few):
+            one, other = ours.main, theirs.main
+            low, high = sorted((metric.sign * (one.low - other.high), metric.sign * (one.high - other.low)))
+            scores = f"{label} ({metric.text(one.value)} against {metric.text(other.value)} {metric.label})"
+            gains.append((metric.sign * (one.value - other.value), low, high, _disjoint(one, other), scores))
+    if len(gains) < 2:
+        return
+    (_, _, high, differs, least), (_, low, _, differs_too, most) = min(gains), max(gains)
+    if differs and differs_too and low > high:
+        yield f"Grouped by {breakdown.name}, {best} gains most over {baseline} for {most} and least for {least}."
 
 
-def _rates(rates: Rates, best: str, baseline: str | None) -> str | None:
+def _rates(rates: Rates, best: str, baseline: str) -> Iterator[str]:
     """The rates in which the two arms differ; not those of a few words, which may be in a single sentence."""
-    if baseline is None or best == baseline or not {best, baseline} <= rates.arms.keys():
-        return None
-    pairs = zip(rates.groups, rates.arms[best], rates.arms[baseline], strict=True)
     different = [
         f"{label} {ours.value:.1%} against {theirs.value:.1%}"
-        for label, ours, theirs in pairs
-        if ours is not None and theirs is not None and min(ours.of, theirs.of) >= ENOUGH and _disjoint(ours, theirs)
+        for label, ours, theirs in _both(rates.groups, rates.arms, best, baseline)
+        if min(ours.of, theirs.of) >= ENOUGH and _disjoint(ours, theirs)
     ]
-    return f"{rates.name.capitalize()}, {best} against {baseline}: {', '.join(different)}." if different else None
+    if different:
+        yield f"{rates.name.capitalize()}, {best} against {baseline}: {', '.join(different)}."
+
+
+def _both(
+    groups: Sequence[str], arms: Mapping[str, Sequence[T | None]], one: str, other: str
+) -> Iterator[tuple[str, T, T]]:
+    """The groups of which two different arms have an entry, with both entries."""
+    if one != other and {one, other} <= arms.keys():
+        for label, ours, theirs in zip(groups, arms[one], arms[other], strict=True):
+            if ours is not None and theirs is not None:
+                yield label, ours, theirs
 
 
 def _disjoint(one: GroupScore | Rate, other: GroupScore | Rate) -> bool:
