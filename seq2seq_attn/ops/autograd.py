@@ -46,6 +46,8 @@ class Operation(Protocol):
 
 def apply(operation: Operation) -> Any:
     """The outputs of an operation, as one autograd node."""
+    if not torch.is_grad_enabled():  # a step of a search is short: the node would take a good part of its time
+        return operation.forward()[0]
     leaves, layout = tree_flatten(operation)  # autograd sees tensors only among the arguments of a function
     return _Node.apply(layout, *leaves)  # type: ignore[no-untyped-call]
 
