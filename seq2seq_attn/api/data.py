@@ -137,19 +137,21 @@ def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1), run: Path | str 
 def _unknown_to_train(parts: Mapping[str, ParallelCorpus]) -> dict[str, UnknownWords]:
     if "train" not in parts:
         return {}
-    known = [
-        {word for line in side for word in line.split()} for side in (parts["train"].source, parts["train"].target)
-    ]
-    counts = {}
-    for part, pairs in parts.items():
-        if part != "train":
-            words = [[word for line in side for word in line.split()] for side in (pairs.source, pairs.target)]
-            source, target = (
-                UnknownCount(sum(word not in own for word in side), len(side))
-                for side, own in zip(words, known, strict=True)
-            )
-            counts[part] = UnknownWords("not in train", source, target)
-    return counts
+    sources, targets = (set(_words(side)) for side in (parts["train"].source, parts["train"].target))
+
+    def count(lines: Sequence[str], known: set[str]) -> UnknownCount:
+        words = _words(lines)
+        return UnknownCount(sum(word not in known for word in words), len(words))
+
+    return {
+        part: UnknownWords("not in train", count(pairs.source, sources), count(pairs.target, targets))
+        for part, pairs in parts.items()
+        if part != "train"
+    }
+
+
+def _words(lines: Sequence[str]) -> list[str]:
+    return [word for line in lines for word in line.split()]
 
 
 def _unknown_to_run(parts: Mapping[str, ParallelCorpus], run: Path) -> dict[str, UnknownWords]:

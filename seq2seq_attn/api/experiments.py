@@ -71,7 +71,7 @@ def train(
     from seq2seq_attn.runs.folder import refuse_source, reserved
     from seq2seq_attn.runs.train import train as train_run
 
-    folder, say = Path(output), messages(silent)
+    folder = Path(output)
     if isinstance(config, (Path, str)):
         refuse_source(folder, Path(config), if_exists)
     settings = _config(config, overrides)
@@ -81,12 +81,11 @@ def train(
             folder,
             name=folder.name,
             if_exists=if_exists,
-            say=say,
-            bar=None if silent else True,
+            **_progress(silent),
             pretrained=_vectors(pretrained),
         )
         if settings.data.test is not None:
-            evaluate(trained, folder, say=say)
+            evaluate(trained, folder, say=messages(silent))
     return Model(trained, folder)
 
 
@@ -138,8 +137,7 @@ def compare(
         jobs=jobs,
         command=command,
         evidence=None if evidence is None else Path(evidence),
-        say=messages(silent),
-        bar=None if silent else True,
+        **_progress(silent),
     )
     return Comparison(results, place).write()
 
@@ -180,8 +178,7 @@ def demo(
         if_exists=if_exists,
         jobs=jobs,
         command=command,
-        say=messages(silent),
-        bar=None if silent else True,
+        **_progress(silent),
     )
     return Comparison(results, place).write()
 
@@ -377,6 +374,11 @@ class ComparisonTable:
         table = html_table([column.header for column in shown], rows)
         title = f"<b>{html.escape(self._results.experiment)}</b>"
         return f'{title}{table}<details style="opacity:0.75"><summary>notes</summary><ul>{below}</ul></details>'
+
+
+def _progress(silent: bool) -> dict[str, Any]:
+    """How a function of `runs` and `comparison` says what it does."""
+    return {"say": messages(silent), "bar": None if silent else True}
 
 
 def _config(config: Path | str | Config | Mapping[str, Any], overrides: Mapping[str, Any]) -> Config:

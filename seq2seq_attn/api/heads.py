@@ -50,17 +50,7 @@ class HeadAgreements(Answers[HeadAgreement]):
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per head or mean, where `layer` or `head` is None."""
-        return [
-            {
-                "layer": each.layer,
-                "head": each.head,
-                "aer": each.agreement.error_rate,
-                "precision": each.agreement.precision,
-                "recall": each.agreement.recall,
-                "f1": each.agreement.f1,
-            }
-            for each in self
-        ]
+        return [{"layer": each.layer, "head": each.head, **each.agreement.rates} for each in self]
 
     def __repr__(self) -> str:
         """Error rates by layer and head, and the best head."""

@@ -82,19 +82,12 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
 
 def rates(agreed: Agreement) -> dict[str, Any]:
     """The agreement of word links with gold links, by name of the rate, and the interval of AER if it is known."""
-    interval = agreed.error_rate_interval
-    return {
-        "aer": agreed.error_rate,
-        **({} if interval is None else {"aer_interval": list(interval)}),
-        "precision": agreed.precision,
-        "recall": agreed.recall,
-        "f1": agreed.f1,
-    }
+    ends = agreed.error_rate_interval
+    return agreed.rates if ends is None else {**agreed.rates, "aer_interval": list(ends)}
 
 
 def rates_line(agreed: Agreement) -> str:
     """The same rates as one line of text."""
     ends = agreed.error_rate_interval
-    interval = "" if ends is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]"
-    rest = f"precision {agreed.precision:.4f}, recall {agreed.recall:.4f}, f1 {agreed.f1:.4f}"
-    return f"aer {agreed.error_rate:.4f}{interval}, {rest}"
+    aer, *others = (f"{name} {rate:.4f}" for name, rate in agreed.rates.items())
+    return ", ".join([aer if ends is None else f"{aer} [{ends[0]:.4f}, {ends[1]:.4f}]", *others])

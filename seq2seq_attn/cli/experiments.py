@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,9 +116,7 @@ def compare(
         prepare(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        found = s2s.compare(
-            grid, output, if_exists=if_exists, jobs=jobs, command=_portable_command(), evidence=evidence
-        )
+        found = s2s.compare(grid, output, if_exists=if_exists, jobs=jobs, command=_this_command(), evidence=evidence)
     _show(found)
     _say_next(found.run(found.results.best.name))
     _fail_if_incomplete(found)
@@ -201,7 +199,7 @@ def demo(
         prepare()
         if_exists: IfDone = "overwrite" if overwrite else "resume"
         jobs = os.cpu_count() or 1
-        found = s2s.demo(output, quick=quick, jobs=jobs, if_exists=if_exists, command=_portable_command())
+        found = s2s.demo(output, quick=quick, jobs=jobs, if_exists=if_exists, command=_this_command())
     _show(found)
     if quick:
         say("next: seq2seq-attn demo")
@@ -240,25 +238,21 @@ def _resumable(kept: str, *more: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"interrupted; {kept}; continue with:\n  {_this_command(*more)}")
+        say(f"interrupted; {kept}; continue with:\n  {_this_command(_program(), *more)}")
         raise
 
 
-def _this_command(*more: str) -> str:
-    """This process's command line, quoted for a shell, with more arguments and without --overwrite."""
-    return shlex.join([*_program(), *_arguments(*more), *more])
+def _this_command(program: Sequence[str] = ("seq2seq-attn",), *more: str) -> str:
+    """This process's command line, quoted for a shell, with more arguments and without --overwrite.
 
-
-def _portable_command() -> str:
-    """The same as typed for an installed program: for reports, which are read on other machines."""
-    return shlex.join(["seq2seq-attn", *_arguments()])
-
-
-def _arguments(*but: str) -> list[str]:
-    return [argument for argument in sys.argv[1:] if argument not in ("--overwrite", *but)]
+    By default as it is typed for an installed program: for reports, which are read on other machines.
+    """
+    arguments = [each for each in sys.argv[1:] if each not in ("--overwrite", *more)]
+    return shlex.join([*program, *arguments, *more])
 
 
 def _program() -> list[str]:
+    """How this process was started."""
     path = Path(sys.argv[0])
     if path.name == "__main__.py":
         return [sys.executable, "-m", "seq2seq_attn"]

@@ -153,6 +153,11 @@ class Agreement:
         return 1 - (self.predicted_and_sure + self.predicted_and_possible) / (self.predicted + self.sure)
 
     @property
+    def rates(self) -> dict[str, float]:
+        """The four rates by their names."""
+        return {"aer": self.error_rate, "precision": self.precision, "recall": self.recall, "f1": self.f1}
+
+    @property
     def error_rate_interval(self) -> tuple[float, float] | None:
         """The central 95 % of AER over resampled sources; None if fewer than two are known."""
         if len(self.pairs) < 2:
