@@ -18,12 +18,6 @@ def test_the_fused_gru_update_equals_the_reference_implementation():
     assert torch.autograd.gradcheck(FusedGRUUpdate.apply, inputs)
 
 
-def test_the_gru_update_in_bf16_has_the_precision_of_bf16():
-    inputs = [torch.randn(BATCH, size, dtype=torch.bfloat16) for size in (15, 15, 5)]
-    exact = GRUCell.update(*(part.double() for part in inputs))
-    torch.testing.assert_close(gru_update(*inputs).double(), exact, atol=0.02, rtol=0.02)
-
-
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_outputs_and_gradients_of_a_packed_layer_equal_those_of_torch(name, bidirectional):

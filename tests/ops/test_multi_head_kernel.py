@@ -127,12 +127,6 @@ def test_what_is_not_finite_stays_visible():
     assert contexts.isnan().nonzero().tolist() == [[0, 1, 2], [0, 1, 3]]  # the head and the step that read it
 
 
-def test_it_has_first_derivatives_only():
-    q, k, v = (torch.randn(2, 3, 4, requires_grad=True) for _ in range(3))
-    with pytest.raises(RuntimeError, match="first derivatives only"):
-        torch.autograd.grad(multi_head(q, k, v, None, 2, False).sum(), q, create_graph=True)
-
-
 def test_a_joined_source_serves_whatever_a_source_serves():
     module, (query, keys, is_token) = make(), example(4, 6)
     joined = module.prepare(keys, is_token=is_token)

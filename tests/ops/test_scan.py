@@ -51,21 +51,6 @@ def test_gradients_equal_finite_differences(implementation, reverse, rows_before
     assert torch.autograd.gradcheck(run, drawn(rows_before))
 
 
-@LAYOUTS
-def test_the_fused_form_and_its_gradients_equal_the_reference_implementation(reverse, rows_before):
-    a, b, *before = inputs = drawn(rows_before, torch.float)
-    weights = torch.randn(len(a), HIDDEN)
-
-    def outcome(scan):
-        states = scan(a, b, COUNTS, before[0] if before else None, reverse)
-        # The gradient of a plain sum is one number, expanded.
-        return states, *(grad for loss in (states.sum(), (states * weights).sum()) for grad in gradients(loss, inputs))
-
-    fused, expected = outcome(scan), outcome(reference_scan)
-    for got, wanted in zip(fused, expected, strict=True):
-        torch.testing.assert_close(got, wanted)
-
-
 def gradients(loss, inputs):
     return torch.autograd.grad(loss, inputs, retain_graph=True)
 
@@ -90,9 +75,3 @@ def test_a_thousand_steps_are_exact_for_any_decay(decay):
     geometric = steps if decay == 1 else (1 - decay**steps) / (1 - decay)
     assert states[-1].item() == pytest.approx(decay**steps * 3 + b * geometric, rel=1e-4)
     assert gradients(states[-1].sum(), [initial])[0].item() == pytest.approx(decay**steps, rel=1e-4, abs=1e-30)
-
-
-def test_second_derivatives_are_refused_with_the_way_out():
-    a, b = drawn(dtype=torch.float)
-    with pytest.raises(RuntimeError, match=r"within seq2seq_attn\.ops\.reference\(\)"):
-        torch.autograd.grad(scan(a, b, COUNTS).sum(), [a, b], create_graph=True)
