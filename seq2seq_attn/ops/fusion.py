@@ -17,7 +17,6 @@ from seq2seq_attn.ops.recurrent import (
     FusedGRUCell,
     FusedMinGRUCell,
     FusedRecurrentEncoder,
-    FusedScanLayer,
     FusedSRUCell,
     FusedStackedCell,
     GRUSequenceCell,
@@ -33,7 +32,7 @@ FORMS: tuple[type[Form], ...] = (
     *(FusedAdditive, FusedConcat, FusedNegativeSquaredDistance),
     *(ScaledDotAttention, FusedMultiHead),
     *(GRUSequenceCell, FusedGRUCell, FusedMinGRUCell, FusedSRUCell, FusedStackedCell),
-    *(FusedScanLayer, FusedRecurrentEncoder, FusedResidual),
+    *(FusedRecurrentEncoder, FusedResidual),
     *(FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder),
     FusedSoftmaxHead,
 )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.models.recurrent.cells import GRUCell, first_rows, split_steps
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.autograd import apply, first_derivative_only
+from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.layers import product, weight_gradient
 
 
@@ -23,38 +23,38 @@ def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
     """`GRUCell.update`: H' (N, H) from g = `inputs` (N, 3H), u = `recurrent` (N, 3H) and H = `state` (N, H)."""
     if not inputs.shape == recurrent.shape == (state.shape[0], 3 * state.shape[1]):  # which kernels trust
         return GRUCell.update(inputs, recurrent, state)  # torch broadcasts, or says what does not fit
-    if not torch.is_grad_enabled():
-        return _forward(inputs, recurrent, state.contiguous())[-1]
-    updated: Tensor = FusedGRUUpdate.apply(inputs, recurrent, state)  # type: ignore[no-untyped-call]
+    updated: Tensor = apply(_Update(inputs, recurrent, state.contiguous()))
     return updated
 
 
-class FusedGRUUpdate(torch.autograd.Function):
-    """`gru_update` as one autograd node."""
+class _Update(NamedTuple):
+    """What `gru_update` computes the state from, or the gradients of it."""
 
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-        state = state.contiguous()
-        gates, candidate, updated = _forward(inputs, recurrent, state)
-        ctx.save_for_backward(gates, candidate, recurrent, state)
-        return updated
+    inputs: Any  # None where the backward pass does not need it
+    recurrent: Tensor
+    state: Tensor
 
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, grad_updated: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        gates, candidate, recurrent, state = ctx.saved_tensors
+    def forward(self) -> tuple[Tensor, _UpdateStep]:
+        inputs, recurrent, state = self
+        gates = state.new_empty(len(state), 2 * state.shape[1])
+        candidate, updated = torch.empty_like(state), torch.empty_like(state)
+        step_forward(inputs, recurrent, state, gates, candidate, updated)
+        return updated, _UpdateStep(self._replace(inputs=None), gates, candidate)
+
+
+class _UpdateStep(NamedTuple):
+    """What the backward pass of `gru_update` needs."""
+
+    given: _Update
+    gates: Tensor
+    candidate: Tensor
+
+    def backward(self, *gradients: Tensor | None) -> _Update:
+        (_, recurrent, state), gates, candidate = self
         grad_carry = state.new_zeros(state.shape, dtype=accumulation_dtype(state))
-        grad_inputs, grad_recurrent = (torch.empty_like(recurrent) for _ in range(2))
-        step_backward(grad_updated, None, grad_carry, recurrent, state, gates, candidate, grad_inputs, grad_recurrent)
-        return grad_inputs, grad_recurrent, grad_carry.to(state.dtype)
-
-
-def _forward(inputs: Tensor, recurrent: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """r and z (N, 2H), n (N, H) and H' (N, H)."""
-    gates = state.new_empty(len(state), 2 * state.shape[1])
-    candidate, updated = torch.empty_like(state), torch.empty_like(state)
-    step_forward(inputs, recurrent, state, gates, candidate, updated)
-    return gates, candidate, updated
+        grad_inputs, grad_recurrent = torch.empty_like(recurrent), torch.empty_like(recurrent)
+        step_backward(gradients[0], None, grad_carry, recurrent, state, gates, candidate, grad_inputs, grad_recurrent)
+        return _Update(grad_inputs, grad_recurrent, grad_carry.to(state.dtype))
 
 
 class NormWeights(NamedTuple):

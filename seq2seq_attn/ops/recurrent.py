@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from seq2seq_attn.models.recurrent.cells import (
     first_rows,
     split_steps,
 )
-from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, ScanLayer
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
 from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.form import Form, changed
 from seq2seq_attn.ops.gru import gru_sequence, gru_update, norm_weights, why_not_norm
@@ -148,20 +148,6 @@ class FusedSRUCell(_FusedScanCell, SRUCell):
     """`SRUCell` with all steps in one operation."""
 
     stands_for = SRUCell
-
-
-class FusedScanLayer(Form, ScanLayer):
-    """`ScanLayer` of a fused cell."""
-
-    stands_for = ScanLayer
-    cells: ClassVar[dict[type[ScanCell], type[ScanCell]]] = {MinGRUCell: FusedMinGRUCell, SRUCell: FusedSRUCell}
-
-    @classmethod
-    def why_not(cls, module: ScanLayer) -> str | None:
-        return None if module.cell in cls.cells else f"{module.cell.__name__} is not a class of this package"
-
-    def pack(self) -> None:
-        self.cell = self.cells[self.cell]
 
 
 _CELLS: tuple[type[SingleCell], ...] = (GRUCell, LSTMCell, RNNCell)
