@@ -1,12 +1,10 @@
 """The program where typer is missing: `check`, which needs torch alone, and one line for everything else.
 
-Those who write scorers install this package without its dependencies. `check` has the arguments that it has in
-`cli/check.py`, except for options of a part.
+Those who write scorers install this package without its dependencies.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import warnings
@@ -18,22 +16,6 @@ from seq2seq_attn.errors import UserError, needing
 PROGRAM = "seq2seq-attn"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see {self.prog} --help)")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line of `check`."""
-    made = _Parser(f"{PROGRAM} check", description="Check attention parts against the laws of attention.")
-    made.add_argument("parts", nargs="+", metavar="PART", help="my_scorer.py:MyScorer, package.module:MyScorer or dot")
-    made.add_argument("--query-size", type=int, help="size of a query; default: 16")
-    made.add_argument("--key-size", type=int, help="size of a key; default: 24, or the query size")
-    made.add_argument("--timeout", type=float, default=600.0, help="seconds per part")
-    made.add_argument("--json", action="store_true", help="print JSON instead of text")
-    return made
-
-
 def main(arguments: Sequence[str], missing: ModuleNotFoundError) -> NoReturn:
     """Run the program on these arguments, without the module that is missing, and exit."""
     torchs = "Failed to initialize NumPy"  # a warning on import, also in the processes of the parts
@@ -43,7 +25,7 @@ def main(arguments: Sequence[str], missing: ModuleNotFoundError) -> NoReturn:
         code = _run(arguments, missing)
         sys.stdout.flush()
     except UserError as error:
-        print(f"{PROGRAM}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
         code = error.exit_code
     except KeyboardInterrupt:
         code = 130
@@ -54,17 +36,10 @@ def main(arguments: Sequence[str], missing: ModuleNotFoundError) -> NoReturn:
 
 
 def _run(arguments: Sequence[str], missing: ModuleNotFoundError) -> int:
-    if list(arguments[:1]) != ["check"]:
-        with needing("the program, except for its command check,"):
+    words = [each for each in arguments[1:] if each != "--json"]
+    if list(arguments[:1]) != ["check"] or any(each.startswith("-") for each in words):
+        with needing("the program, except for `check PART OPTION=VALUE --json`,"):
             raise missing
-    given = parser().parse_args(arguments[1:])
     with needing("check"):
         from seq2seq_attn.testing.command import run
-    return run(
-        given.parts,
-        given.query_size,
-        given.key_size,
-        timeout=given.timeout,
-        as_json=given.json,
-        answer=print,
-    )
+    return run(words, as_json="--json" in arguments, answer=print)

@@ -7,32 +7,33 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from seq2seq_attn.attention.checks import check_extension, check_query, check_source, need_instance, unfit
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.normalizer import Normalizer, full_precision
 from seq2seq_attn.attention.normalizers.softmax import Softmax
-from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
-from seq2seq_attn.attention.source import (
-    Source,
-    check_extension,
-    check_query,
-    check_source,
-    restricted,
-)
+from seq2seq_attn.attention.source import Source, restricted
 from seq2seq_attn.attention.window import View, Window
 
 
 class Attention(Context):
     """C_i = Σ_j a_ij v_j with a_i = softmax_j F(q_i, k_j) (Bahdanau et al. 2015, eq. 5 and 6).
 
-    F is the scorer. Another normalizer may replace softmax, and a window may restrict which positions are read.
-    `value_size` is the width of the values; it is needed only if it differs from that of the keys.
+    As in `nn.MultiheadAttention`, the returned weights are those after dropout. The history holds the weights before.
 
-    `dropout` is the probability of setting a weight to 0 in training mode, where the others are divided by 1 - dropout;
-    it uses torch's generator. As in `nn.MultiheadAttention`, the returned weights are those after dropout. The history
-    holds the weights before dropout.
+    Args:
+        scorer: F; its sizes are those of queries and keys.
+        normalizer: What replaces softmax.
+        window: Restricts which positions are read.
+        value_size: The width of the values, if it differs from that of the keys.
+        dropout: The probability of setting a weight to 0 in training mode, where the others are divided by
+            1 - dropout; it uses torch's generator.
+
+    Raises:
+        TypeError: A part is a class or a name, not an instance.
+        ValueError: The dropout is not in [0, 1).
     """
 
     reads_query = True
@@ -52,7 +53,7 @@ class Attention(Context):
         if window is not None:
             need_instance(self, Window, window=window)
         if not 0 <= dropout < 1:
-            raise ValueError(f"{type(self).__name__} needs 0 <= dropout < 1, got {dropout}")
+            raise unfit(self, "0 <= dropout < 1", dropout)
         self.scorer = scorer
         self.normalizer = Softmax() if normalizer is None else normalizer
         self.window = window
@@ -111,14 +112,18 @@ class Attention(Context):
         contexts, weights = self.read(weights, source.values)
         return contexts, weights, history
 
-    def read(self, weights: Weights, values: Values) -> tuple[Contexts, Weights]:
-        """The weighted sum of the values, and the weights that were used: those after dropout."""
-        if self.dropout and self.training:
-            weights = F.dropout(weights, self.dropout)
-        return torch.bmm(weights, values), weights
-
     def weigh(self, query: Query, source: Source, history: History, view: View) -> tuple[Weights, History]:
-        """The weights (B, K, S) of a step that has this `view`, and the history for the next step."""
+        """Computes the weights of a step: a_i = softmax_j F(q_i, k_j), where the window leaves anything.
+
+        Args:
+            query: A query of each of K hypotheses (B, K, query_size).
+            source: What `prepare` returned.
+            history: That before the step.
+            view: What the window leaves of the source.
+
+        Returns:
+            The weights (B, K, S), and the history for the next step.
+        """
         scorer_history, normalizer_history, steps = history
         scores = self.scorer.after(scorer_history, query, source.prepared)
         if source.bias is None:
@@ -133,13 +138,26 @@ class Attention(Context):
         steps = NOTHING if self.window is None else steps + 1
         return weights, (scorer_history, normalizer_history, steps)
 
+    def read(self, weights: Weights, values: Values) -> tuple[Contexts, Weights]:
+        """Sums the values under the weights, C_i = Σ_j a_ij v_j (Bahdanau et al. 2015, eq. 5).
+
+        Args:
+            weights: a_ij (B, T, S); 0 on padding.
+            values: v_j (B, S, value_size).
+
+        Returns:
+            The contexts (B, T, value_size), and the weights that were used: those after dropout.
+        """
+        if self.dropout and self.training:
+            weights = F.dropout(weights, self.dropout)
+        return torch.bmm(weights, values), weights
+
     def view(self, query: Query, source: Source, history: History) -> View:
-        """What the window leaves of the source at a step."""
+        """Returns what the window leaves of the source at a step; arguments as those of `weigh`."""
         if self.window is None:
             return View(source.is_token, factor=None)
         *_, steps = history
-        view: View = self.window(query, source.token_mask(), steps)
-        return view
+        return self.window(query, source.token_mask(), steps)
 
     def _ahead(self, history: History, steps: int) -> History | None:
         """The histories before each of the next steps; None if they depend on weights not yet computed."""

@@ -38,21 +38,39 @@ class Context(nn.Module, ABC):
 
     @abstractmethod
     def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
-        """Everything that does not depend on the query, computed once per sentence.
+        """Computes everything that does not depend on the query, once per sentence.
 
-        Values default to the keys. `is_token` is True on tokens, the negation of a `key_padding_mask`; None means that
-        all positions are tokens. Keys and values on padding must be finite and have no effect.
+        Args:
+            keys: What queries are compared with (B, S, key_size). Keys and values on padding must be finite and have
+                no effect.
+            values: What is summed (B, S, value_size); by default the keys.
+            is_token: True on tokens (B, S), the negation of a `key_padding_mask`; None: all positions are tokens.
 
-        ValueError: shapes or the dtype of the mask do not fit, or a sentence has no token. The latter is not detected
-        if the mask is on an accelerator, while a graph is traced, or within `torch.func` transforms. Such a sentence
-        then gets NaN from softmax and its variants and 0 from the other normalizers; other sentences are not affected.
+        Returns:
+            The source, an immutable record with `sentences` and `select(rows)`.
+
+        Raises:
+            ValueError: Shapes or the dtype of the mask do not fit, or a sentence has no token. The latter is not
+                detected if the mask is on an accelerator, while a graph is traced, or within `torch.func` transforms.
+                Such a sentence then gets NaN from softmax and its variants and 0 from the other normalizers; other
+                sentences are not affected.
         """
 
     def extend(self, source: Any, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
-        """A new record with more positions appended to those of the source, as in a growing key-value cache.
+        """Appends positions to a source, as in a growing key-value cache.
 
-        It equals the record that `prepare` returns for all keys at once. ValueError: shapes do not fit, or a part
-        depends on all positions or carries an entry per position from step to step, as coverage does.
+        Args:
+            source: The source, which is not changed.
+            keys: The keys of the new positions; also values and is_token, as in `prepare`.
+            values: Their values.
+            is_token: Their mask.
+
+        Returns:
+            The record that `prepare` returns for all positions at once.
+
+        Raises:
+            ValueError: Shapes do not fit, or a part depends on all positions or carries an entry per position from step
+                to step, as coverage does.
         """
         raise ValueError(f"{type(self).__name__} cannot append to a source; prepare the longer source at once")
 
@@ -68,30 +86,36 @@ class Context(nn.Module, ABC):
         bias: Bias | None = None,
         need_weights: bool = True,
     ) -> Any:
-        """Contexts (B, T, value_size) and the weights (B, T, S) with which the values were summed.
+        """Reads the source with T queries, or takes one step of K hypotheses per sentence.
 
-        may_read: True where a query may read a position; any shape that broadcasts to (B, T, S). A position is read
-            only if both `is_token` and `may_read` are True; all others are treated as padding.
-        causal: the queries are the last T of the S positions, and each reads the positions up to its own. This covers
-            self-attention (T = S), and T new queries on a source that has been extended by their T keys.
-        bias: added to the scores; any shape that broadcasts to (B, T, S). -inf excludes a position, as `may_read` does.
-        need_weights: False returns None in place of the weights: `ops.fuse` may then replace the sum by one that does
-            not materialize them.
+        Args:
+            query: T queries (B, T, query_size); with a history, one of each of K hypotheses.
+            source: What `prepare` returned.
+            history: Tensors (B, K, ...), an entry of its own for each hypothesis; None: the T queries are the steps
+                from the first one on.
+            may_read: True where a query may read a position; any shape that broadcasts to (B, T, S). A position is read
+                only if both `is_token` and `may_read` are True; all others are treated as padding.
+            causal: The queries are the last T of the S positions, and each reads the positions up to its own. This
+                covers self-attention (T = S), and T new queries on a source that has been extended by their T keys.
+            bias: Added to the scores; any shape that broadcasts to (B, T, S). -inf excludes a position.
+            need_weights: False returns None in place of the weights: `ops.fuse` may then replace the sum by one that
+                does not materialize them.
 
-        With a history, `query` (B, K, query_size) is one step of K hypotheses per sentence, each with its own entry
-        (B, K, ...) in the history, and the third result is the history for the next step. `may_read` and `bias` then
-        apply to the hypotheses; `causal` has no meaning and is rejected.
+        Returns:
+            The contexts (B, T, value_size) and the weights (B, T, S) with which the values were summed; with a history
+            also that for the next step.
 
-        ValueError: shapes do not fit, or a query may read no position. The latter is detected under the conditions
-        given in `prepare`; otherwise the weights are NaN or 0.
+        Raises:
+            ValueError: Shapes do not fit, causal queries have a history, or a query may read no position. The latter is
+                detected under the conditions given in `prepare`; otherwise the weights are NaN or 0.
         """
 
     def reader(self) -> Context:
-        """The module that computes the weighted sum of the values: this one, or the attention that it wraps."""
+        """Returns the module that computes the weighted sum of the values: this one, or the attention in it."""
         return self
 
     def start(self, source: Any) -> History:
-        """The history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
+        """Returns the history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
         return NOTHING
 
 
@@ -101,30 +125,30 @@ def attend(
     keys: Keys,
     values: Values | None = None,
     is_token: IsToken | None = None,
-    *,
-    may_read: MayRead | None = None,
-    causal: bool = False,
-    bias: Bias | None = None,
-    need_weights: bool = True,
+    **options: Any,
 ) -> tuple[Contexts, Weights | None]:
-    """Contexts (B, T, value_size) and weights (B, T, S) of queries on a source, with `prepare` and the call in one.
+    """Reads a source with queries: `prepare` and the call in one.
 
         contexts, weights = attend(attention, query, keys, is_token=mask)
 
-    The arguments are those of `Context.prepare` and of the context's call. To read a source several times, prepare it
-    once instead.
+    To read a source several times, prepare it once instead.
+
+    Args:
+        context: Any context.
+        query: The queries (B, T, query_size).
+        keys: What they are compared with (B, S, key_size).
+        values: What is summed (B, S, value_size); by default the keys.
+        is_token: True on tokens (B, S); None: all positions are tokens.
+        **options: `may_read`, `causal`, `bias` and `need_weights` of the call.
+
+    Returns:
+        The contexts (B, T, value_size), and the weights (B, T, S) or None.
+
+    Raises:
+        ValueError: As `Context.prepare` and the call.
     """
-    result: tuple[Contexts, Weights | None] = context(
-        query, context.prepare(keys, values, is_token), **given(may_read, causal, bias, need_weights)
-    )
+    result: tuple[Contexts, Weights | None] = context(query, context.prepare(keys, values, is_token), **options)
     return result
-
-
-def given(may_read: MayRead | None, causal: bool, bias: Bias | None, need_weights: bool) -> dict[str, Any]:
-    """The options that differ from their defaults, for contexts that may not accept all of them."""
-    options = {"may_read": may_read, "causal": causal, "bias": bias, "need_weights": need_weights}
-    defaults = {"may_read": None, "causal": False, "bias": None, "need_weights": True}
-    return {name: option for name, option in options.items() if option is not defaults[name]}
 
 
 def one_by_one(

@@ -22,7 +22,15 @@ NOTHING: History = ()
 
 
 def each_tensor(change: Callable[[Tensor], Tensor], history: History) -> History:
-    """The history with `change` applied to each of its tensors."""
+    """Applies a function to every tensor of a history.
+
+    Args:
+        change: The function, such as the choice of hypotheses in beam search.
+        history: A tensor, or a tuple of histories.
+
+    Returns:
+        A history of the same structure.
+    """
     if isinstance(history, tuple):
         return tuple(each_tensor(change, part) for part in history)
     return change(history)

@@ -27,17 +27,29 @@ class Normalizer(nn.Module, ABC):
             _normalizers.add(cls)
 
     def forward(self, scores: ScoreRows, is_token: TokenRows | None = None) -> ScoreRows:
-        """Weights (..., S) of scores (..., S); exactly 0 on padding and where a score is -inf.
+        """Computes the weights of rows of scores.
 
-        `is_token` is broadcast over the scores; None means that all positions are tokens. Every row needs a token with
-        a finite score. Half precision is computed in float32 and cast back: a sum in bfloat16 loses the small terms of
-        a long row.
+        Half precision is computed in float32 and cast back: a sum in bfloat16 loses the small terms of a long row.
+
+        Args:
+            scores: e (..., S); every row needs a token with a finite score.
+            is_token: True on tokens, broadcast over the scores; None: all positions are tokens.
+
+        Returns:
+            a (..., S), in the dtype of the scores; exactly 0 on padding and where a score is -inf.
         """
         return self.normalize(masked(scores, is_token)).to(scores.dtype)
 
     @abstractmethod
     def normalize(self, scores: ScoreRows) -> ScoreRows:
-        """Weights of scores, where -inf marks the positions that must get exactly 0."""
+        """Computes weights where padding is already excluded.
+
+        Args:
+            scores: e (..., S) in full precision; -inf marks the positions that must get exactly 0.
+
+        Returns:
+            a (..., S).
+        """
 
     @property
     def can_extend(self) -> bool:
@@ -45,16 +57,19 @@ class Normalizer(nn.Module, ABC):
         return True
 
     def start(self, scores: ScoreRows) -> History:
-        """The history before the first step: tensors (B, 1, ...). Only shape, dtype and device of `scores` matter."""
+        """Returns the history before the first step: tensors (B, 1, ...).
+
+        Args:
+            scores: Any tensor (B, 1, S); only its shape, dtype and device matter.
+        """
         return NOTHING
 
     def after(self, history: History, scores: Scores, is_token: TokenRows | None = None) -> Weights:
-        """Weights (B, K, S) of K hypotheses' scores, each after its history."""
-        weights: Weights = self(scores, is_token)
-        return weights
+        """Returns the weights (B, K, S) of the scores of K hypotheses, each after its history."""
+        return self(scores, is_token)
 
     def advance(self, history: History, weights: ScoreRows) -> History:
-        """The history after a step with these `weights` (B, K, S)."""
+        """Returns the history after a step with these `weights` (B, K, S), without changing the one before."""
         return history
 
 
@@ -79,7 +94,6 @@ class HistoryNormalizer(Normalizer, ABC):
     def forward(
         self, scores: ScoreRows, is_token: TokenRows | None = None, history: History | None = None
     ) -> ScoreRows:
-        """Weights (B, K, S), each hypothesis with its own history; None means before the first step."""
         history = self.start(scores) if history is None else history
         return self.normalize_after(masked(scores, is_token), history).to(scores.dtype)
 
@@ -88,11 +102,10 @@ class HistoryNormalizer(Normalizer, ABC):
 
     @abstractmethod
     def normalize_after(self, scores: ScoreRows, history: History) -> ScoreRows:
-        """As `normalize`, after the steps of the history."""
+        """Computes weights as `normalize` does, after the steps of the history."""
 
     def after(self, history: History, scores: Scores, is_token: TokenRows | None = None) -> Weights:
-        weights: Weights = self(scores, is_token, history)
-        return weights
+        return self(scores, is_token, history)
 
     @abstractmethod
     def advance(self, history: History, weights: ScoreRows) -> History: ...
@@ -112,16 +125,16 @@ def below_the_highest(scores: ScoreRows) -> ScoreRows:
     return scores - scores.detach().amax(dim=-1, keepdim=True)
 
 
+def full_precision(tensor: Tensor) -> Tensor:
+    """The tensor, in float32 if it is in half precision: bfloat16 cannot represent 257, and 1 + 0.003 rounds to 1."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
 def normalizer_class(name: str) -> type[Normalizer]:
-    """The normalizer named in a configuration, by its name or its file; errors as for `Registry.find`."""
+    """Finds the normalizer that a configuration names, as `scorer_class` does for scorers."""
     return _normalizers.find(name)
 
 
 def normalizer_classes() -> dict[str, type[Normalizer]]:
-    """All normalizers by configuration name."""
+    """Returns all normalizers by configuration name."""
     return _normalizers.classes()
-
-
-def full_precision(tensor: Tensor) -> Tensor:
-    """The tensor, in float32 if it is in half precision: bfloat16 cannot represent 257, and 1 + 0.003 rounds to 1."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.registry import Registry, need_positive
+from seq2seq_attn.attention.checks import need_positive, unfit
+from seq2seq_attn.attention.registry import Registry
 
 
 class Position(nn.Module, ABC):
@@ -16,8 +17,14 @@ class Position(nn.Module, ABC):
     A subclass overrides one of the methods: `add` acts once, on the embedded sequence; `rotate` and `bias` act within
     every attention, on queries and keys or on scores. Positions count from 0, so padding must be on the right.
 
-    A concrete subclass can be named in a configuration. Its constructor takes the `size` of the embedded vectors, the
-    number of `heads`, and options with defaults.
+    A concrete subclass can be named in a configuration; its options need defaults.
+
+    Args:
+        size: The width of the embedded vectors.
+        heads: The number of heads.
+
+    Raises:
+        ValueError: A number is not above 0, or the heads do not divide the size.
     """
 
     equation: ClassVar[str] = ""  # for the listing: x is a vector at position p, q a query at i, k a key at j
@@ -34,20 +41,44 @@ class Position(nn.Module, ABC):
         super().__init__()
         need_positive(self, size=size, heads=heads)
         if size % heads:
-            raise ValueError(f"{type(self).__name__} needs heads that divide the size {size}, got {heads}")
+            raise unfit(self, f"heads that divide the size {size}", heads)
         self.size = size
         self.heads = heads
 
     def add(self, vectors: Tensor, start: int = 0) -> Tensor:
-        """Vectors (B, N, size) that stand at the positions start, start + 1, ..., with their positions."""
+        """Adds their positions to embedded vectors.
+
+        Args:
+            vectors: x (B, N, size), at the positions start, start + 1, ...
+            start: The position of the first.
+
+        Returns:
+            The vectors with their positions (B, N, size).
+        """
         return vectors
 
     def rotate(self, vectors: Tensor, start: int = 0) -> Tensor:
-        """Queries or keys (..., N, size / heads) at the positions start, start + 1, ..., with their positions."""
+        """Turns queries or keys by their positions.
+
+        Args:
+            vectors: q or k (..., N, size / heads), at the positions start, start + 1, ...
+            start: The position of the first.
+
+        Returns:
+            The vectors with their positions (..., N, size / heads).
+        """
         return vectors
 
     def bias(self, queries: int, positions: int) -> Tensor | None:
-        """What the last T = `queries` of S = `positions` positions add to their scores: (heads, T, S), or None."""
+        """Returns what positions add to the scores.
+
+        Args:
+            queries: T; the queries are the last T of the S positions.
+            positions: S.
+
+        Returns:
+            The bias (heads, T, S), or None.
+        """
         return None
 
 
@@ -55,10 +86,10 @@ _positions: Registry[Position] = Registry("position", Position)
 
 
 def position_class(name: str) -> type[Position]:
-    """The position named in a configuration, by its name or its file; errors as for `Registry.find`."""
+    """Finds the position that a configuration names, as `scorer_class` does for scorers."""
     return _positions.find(name)
 
 
 def position_classes() -> dict[str, type[Position]]:
-    """All positions by configuration name."""
+    """Returns all positions by configuration name."""
     return _positions.classes()

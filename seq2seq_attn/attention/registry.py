@@ -14,18 +14,21 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter
-from typing import Generic, TypeVar, cast
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, TypeVar, cast
 
-from torch import nn
-
-from seq2seq_attn.attention.user_code import class_at, is_unlisted, place_and_class, registers_later
+from seq2seq_attn.attention import user_code
 
 Part = TypeVar("Part")
 
 ENTRY_POINTS = "seq2seq_attn.scorers"  # the group in which a distribution declares its scorers, normalizers, windows
+
+
+_registries: list[Registry[Any]] = []
 
 
 class Registry(Generic[Part]):
@@ -33,26 +36,26 @@ class Registry(Generic[Part]):
 
     A class may be redefined in its own module (a reloaded file, a notebook cell run twice). The same name in another
     module is an error: which of the two a configuration means would depend on the order of imports. Classes in a file
-    that is named by its path are looked up in that file and are not registered.
+    that is named by its path are looked up in that file and are not registered, unless the file is listed.
     """
 
     def __init__(self, kind: str, base: type) -> None:
         self._kind = kind  # "scorer", for messages
         self._base = base
         self._classes: dict[str, type[Part]] = {}
+        self._by_path: dict[tuple[str, str], type[Part]] = {}  # by module and name
+        _registries.append(self)
 
     def add(self, part: type[Part]) -> None:
         # Not a class statement: torch derives classes to record a graph or to parametrize a module, and calls the
         # metaclass for it.
-        derived = part.__module__ == "abc"
-        if inspect.isabstract(part) or derived:
+        is_derived = part.__module__ == "abc"
+        if inspect.isabstract(part) or is_derived:
             return
-        enter = partial(self._enter, part)
-        if not registers_later(part.__module__, enter):
-            enter()
-
-    def _enter(self, part: type[Part]) -> None:
         name = _snake_case(part)
+        if user_code.is_named_by_path(part.__module__):
+            self._by_path[part.__module__, name] = part
+            return
         known = self._classes.get(name)
         if known is not None and known.__module__ != part.__module__:
             raise ValueError(
@@ -61,15 +64,20 @@ class Registry(Generic[Part]):
             )
         self._classes[name] = part
 
+    def list_module(self, module: str) -> None:
+        """Registers the classes of a file that was named by its path until now."""
+        for part in [each for each in self._by_path.values() if each.__module__ == module]:
+            self.add(part)
+
     def find(self, name: str) -> type[Part]:
-        """The class called `additive`, `my_file.py:MyScorer` or `package.module:MyScorer`.
+        """The class that is named `additive`, `my_file.py:MyScorer` or `my_package.my_module:MyScorer`.
 
         ValueError in one line: there is no such name (the closest one is suggested), there is no such file or module,
         its import fails (with the line number), or it has no such class of this kind (the closest one is suggested).
         """
-        place, class_name = place_and_class(name)
+        place, class_name = user_code.place_and_class(name)
         if place:
-            return cast("type[Part]", class_at(place, class_name, self._base))
+            return cast("type[Part]", user_code.class_at(place, class_name, self._base))
         if name in self._classes:
             return self._classes[name]
         classes, failures = self.classes(), load_installed()
@@ -92,7 +100,7 @@ class Registry(Generic[Part]):
 
 def config_name(part: type) -> str:
     """The name of a class in a configuration: `scaled_dot` for `ScaledDot`, `FILE.py:CLASS` in a user's file."""
-    if is_unlisted(part.__module__):
+    if user_code.is_named_by_path(part.__module__):
         return f"{sys.modules[part.__module__].__file__}:{part.__qualname__}"
     return _snake_case(part)
 
@@ -101,15 +109,21 @@ def _snake_case(part: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower()
 
 
-_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-
-
 def own_options(part: type) -> dict[str, Parameter]:
-    """The options of a scorer, normalizer, window or position: their names, types and defaults.
+    """Returns the options of a scorer, normalizer, window or position.
 
     They are the parameters of its constructor except those that the model sets: `query_size` and `key_size`, or what
-    the class names in `set_by_model`. Types are evaluated: `own_options(Additive)["hidden_size"].annotation` is
-    `int | None`, not a string. ValueError: the name of a type is not defined in the module of the class.
+    the class names in `set_by_model`.
+
+    Args:
+        part: The class.
+
+    Returns:
+        The parameters by name, with evaluated types: `own_options(Additive)["hidden_size"].annotation` is `int | None`,
+        not a string.
+
+    Raises:
+        ValueError: The name of a type is not defined in the module of the class.
     """
     try:
         parameters = inspect.signature(part, eval_str=True).parameters
@@ -119,43 +133,19 @@ def own_options(part: type) -> dict[str, Parameter]:
     return {
         name: parameter
         for name, parameter in parameters.items()
-        if name not in set_by_model and parameter.kind not in _VARIADIC
+        if name not in set_by_model and parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     }
 
 
-def need_positive(part: nn.Module, **options: float) -> None:
-    """ValueError that names the part, the option and its value if one of `options` is not above 0."""
-    for option, value in options.items():
-        if not value > 0:
-            raise ValueError(f"{type(part).__name__} needs {option} > 0, got {value}")
+def list_file(path: Path) -> ModuleType:
+    """The module of a Python file, whose classes then have names like those of this package.
 
-
-def need_instance(owner: nn.Module, base: type[nn.Module], **arguments: object) -> None:
-    """TypeError with the way out if one of `arguments` is not an instance of `base`, but a class or a name, say."""
-    for argument, value in arguments.items():
-        if isinstance(value, base):
-            continue
-        meant = value if isinstance(value, type) else _by_name(base, value)
-        got = f"an instance of {type(value).__name__}"
-        if isinstance(value, (type, str)):
-            got = f"the class {value.__name__}" if isinstance(value, type) else f"the text {value!r}"
-        hint = f"give an instance of a class derived from {base.__name__}"
-        if meant is not None and issubclass(meant, base):
-            parameters = inspect.signature(meant).parameters.values()
-            own = [each for each in parameters if each.kind not in _VARIADIC]
-            needed = [f"{each.name}=..." for each in own if each.default is Parameter.empty]
-            hint = f"give an instance: {meant.__name__}({', '.join(needed)})"
-        raise TypeError(
-            f"{type(owner).__name__} needs {argument} to be an instance of {base.__name__}, got {got}; {hint}"
-        )
-
-
-def _by_name(base: type[nn.Module], name: object) -> type[nn.Module] | None:
-    """The class below `base` with this name, in Python or in a configuration."""
-    below = list(base.__subclasses__())
-    for each in below:  # which grows, so that it becomes the whole tree
-        below += each.__subclasses__()
-    return next((each for each in below if name in (each.__name__, config_name(each))), None)
+    ValueError in one line: as for `user_code.load_file`, or a name exists twice.
+    """
+    module = user_code.load_file(path, listed=True)
+    for registry in _registries:
+        registry.list_module(module.__name__)
+    return module
 
 
 def import_folder(package: str, folder: Iterable[str]) -> None:

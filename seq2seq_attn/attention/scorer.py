@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from seq2seq_attn.attention.checks import need_positive, unfit
 from seq2seq_attn.attention.history import NOTHING, History
-from seq2seq_attn.attention.registry import Registry, need_positive
+from seq2seq_attn.attention.registry import Registry
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
 
@@ -18,6 +20,13 @@ class Scorer(nn.Module, ABC):
     A concrete subclass can be named in a configuration once it is imported, unless it is defined with
     `class MyScorer(Scorer, registered=False)`. The parameters of its constructor beyond the two sizes are its options;
     they need defaults, so that the name alone is a complete configuration.
+
+    Args:
+        query_size: The width of a query.
+        key_size: The width of a key.
+
+    Raises:
+        ValueError: A size is not above 0, or they differ in a scorer that needs query and key in the same space.
     """
 
     equation: ClassVar[str] = ""  # for the listing: q is the query, k the key
@@ -34,19 +43,32 @@ class Scorer(nn.Module, ABC):
         super().__init__()
         need_positive(self, query_size=query_size, key_size=key_size)
         if self.needs_equal_sizes and query_size != key_size:
-            raise ValueError(
-                f"{type(self).__name__} needs query_size == key_size, got {query_size} and {key_size}; use General"
-            )
+            raise unfit(self, "query_size == key_size", f"{query_size} and {key_size}", "use General")
         self.query_size = query_size
         self.key_size = key_size
 
     @abstractmethod
     def prepare(self, keys: Keys) -> Prepared:
-        """Everything that does not depend on the query, once per sentence: (B, S, key_size) -> (B, S, ...)."""
+        """Computes everything that does not depend on the query, once per sentence.
+
+        Args:
+            keys: k (B, S, key_size).
+
+        Returns:
+            What `forward` needs of them (B, S, ...).
+        """
 
     @abstractmethod
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        """Scores (B, T, S) of T queries at once; a score does not depend on the other queries."""
+        """Scores T queries at once; a score does not depend on the other queries.
+
+        Args:
+            query: q (B, T, query_size).
+            prepared: What `prepare` returned.
+
+        Returns:
+            F(q, k) (B, T, S): any real number; -inf for a position that is never read.
+        """
 
     @property
     def can_extend(self) -> bool:
@@ -57,22 +79,33 @@ class Scorer(nn.Module, ABC):
         return True
 
     def start(self, prepared: Prepared) -> History:
-        """The history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
+        """Returns the history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
         return NOTHING
 
     def after(self, history: History, query: Query, prepared: Prepared) -> Scores:
-        """Scores (B, K, S) of the queries of K hypotheses, each after its own history."""
-        scores: Scores = self(query, prepared)
-        return scores
+        """Returns the scores (B, K, S) of a query of each of K hypotheses, each after its own history."""
+        return self(query, prepared)
 
     def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History:
-        """The history after a step in which `query` (B, K, query_size) read the source under `weights` (B, K, S)."""
+        """Returns the history after a step, without changing the one before.
+
+        Args:
+            history: That before the step: tensors (B, K, ...).
+            query: The queries of the step (B, K, query_size).
+            prepared: What `prepare` returned.
+            weights: Those under which the step read the source (B, K, S).
+        """
         return history
 
     def ahead(self, history: History, steps: int) -> History | None:
-        """The histories (B, steps, ...) of the next steps, from one history (B, 1, ...), if only step numbers matter.
+        """Returns the histories (B, steps, ...) of the next steps, if only the number of a step matters.
 
-        None if they depend on the weights of these steps, which must then be taken one after another.
+        Args:
+            history: That before the first of them: tensors (B, 1, ...).
+            steps: How many steps.
+
+        Returns:
+            The histories; None if they depend on weights, so that the steps must be taken one after another.
         """
         return history
 
@@ -84,7 +117,8 @@ class HistoryScorer(Scorer, ABC):
     """A scorer that depends on earlier steps: on their weights, or on their number.
 
     The history is explicit (`history.py`): `start` creates it, `forward` reads it, `advance` returns the next one. Its
-    tensors (B, K, ...) are never modified: the K queries of a sentence are K hypotheses, each with its own history.
+    tensors (B, K, ...) are never modified: the K queries of a sentence are K hypotheses, each with its own history;
+    None in its place means before the first step.
     """
 
     needs_history = True
@@ -97,12 +131,10 @@ class HistoryScorer(Scorer, ABC):
     def start(self, prepared: Prepared) -> History: ...
 
     @abstractmethod
-    def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores:
-        """Scores (B, K, S) of the queries of K hypotheses, each with its history; None means before the first step."""
+    def forward(self, query: Query, prepared: Prepared, history: History | None = None) -> Scores: ...
 
     def after(self, history: History, query: Query, prepared: Prepared) -> Scores:
-        scores: Scores = self(query, prepared, history)
-        return scores
+        return self(query, prepared, history)
 
     @abstractmethod
     def advance(self, history: History, query: Query, prepared: Prepared, weights: Weights) -> History: ...
@@ -115,7 +147,8 @@ class HistoryScorer(Scorer, ABC):
 class ScorerFactory(Protocol):
     """Creates the scorer inside another part: a class, or `partial(Additive, hidden_size=64)`."""
 
-    def __call__(self, query_size: int, key_size: int) -> Scorer: ...
+    def __call__(self, query_size: int, key_size: int) -> Scorer:
+        """Returns a scorer of these sizes."""
 
 
 def new_scorer(owner: nn.Module, factory: ScorerFactory, query_size: int, key_size: int) -> Scorer:
@@ -129,11 +162,30 @@ def new_scorer(owner: nn.Module, factory: ScorerFactory, query_size: int, key_si
     return factory(query_size=query_size, key_size=key_size)
 
 
+def hidden_size_of(scorer: Scorer, hidden_size: int | None) -> int:
+    """The width of a hidden layer; None takes that of the query, as the alignment network of Bahdanau et al. has."""
+    size = scorer.query_size if hidden_size is None else hidden_size
+    need_positive(scorer, hidden_size=size)
+    return size
+
+
+def output_vector(size: int) -> Tensor:
+    """v (size,), uniform in ±1/√size, as `nn.Linear` initializes a row of its weight."""
+    return torch.empty(size).uniform_(-1, 1) * size**-0.5
+
+
 def scorer_class(name: str) -> type[Scorer]:
-    """The scorer named in a configuration, by its name or its file; errors as for `Registry.find`."""
+    """Finds the scorer that a configuration names.
+
+    Args:
+        name: A registered name such as "scaled_dot", my_file.py:MyScorer, or package.module:MyScorer.
+
+    Raises:
+        ValueError: There is no such scorer, in one line that names the nearest one.
+    """
     return _scorers.find(name)
 
 
 def scorer_classes() -> dict[str, type[Scorer]]:
-    """All scorers by configuration name."""
+    """Returns all scorers by configuration name."""
     return _scorers.classes()

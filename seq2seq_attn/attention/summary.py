@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from seq2seq_attn.attention.checks import need_positive, unfit
 from seq2seq_attn.attention.normalizers.softmax import Softmax, uniform_weights
-from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import IsToken, States, StateSummary
 
 
@@ -18,21 +18,32 @@ class Summary(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, states: States, is_token: IsToken) -> StateSummary:
-        """(B, S, H) and a mask (B, S), True on tokens, to (B, H). Every sentence needs a token."""
+        """Summarizes sentences.
+
+        Args:
+            states: h (B, S, H).
+            is_token: True on tokens (B, S); every sentence needs one.
+
+        Returns:
+            C (B, H).
+        """
 
 
 class LastState(Summary):
     """The last state of the encoder (Sutskever et al. 2014; Cho et al. 2014).
 
-    directions=1: the state at the last token. directions=2: states are [forward; backward], and each
-    direction stops at its own end: forward at the last token, backward at the first (position 0 where padding
-    is on the right).
+    Args:
+        directions: 1: the state at the last token. 2: states are [forward; backward], and each direction stops at its
+            own end: forward at the last token, backward at the first (position 0 where padding is on the right).
+
+    Raises:
+        ValueError: Another number of directions; when called, a state that cannot be halved.
     """
 
     def __init__(self, directions: int = 1) -> None:
         super().__init__()
         if directions not in (1, 2):
-            raise ValueError(f"LastState needs directions = 1 or 2, got {directions}")
+            raise unfit(self, "directions = 1 or 2", directions)
         self.directions = directions
 
     def forward(self, states: States, is_token: IsToken) -> StateSummary:
@@ -41,7 +52,7 @@ class LastState(Summary):
         if self.directions == 1:
             return states[sentences, last]
         if states.shape[-1] % 2:
-            raise ValueError(f"LastState(directions=2) needs an even state size, got {states.shape[-1]}")
+            raise unfit("LastState(directions=2)", "an even state size", states.shape[-1])
         forwards, backwards = states.chunk(2, dim=-1)
         first = is_token.int().argmax(dim=1)  # argmax returns the first maximum
         return torch.cat((forwards[sentences, last], backwards[sentences, first]), dim=-1)
@@ -55,7 +66,11 @@ class MeanState(Summary):
 
 
 class LearnedPool(Summary):
-    """Σ_j a_j h_j, a_j = softmax_j(v · tanh(W h_j)) (Lin et al. 2017, eq. 5); W (size, size), v (size,)."""
+    """Σ_j a_j h_j, a_j = softmax_j(v · tanh(W h_j)) (Lin et al. 2017, eq. 5); W (size, size), v (size,).
+
+    Args:
+        size: The width of a state.
+    """
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -70,7 +85,13 @@ class LearnedPool(Summary):
 
 
 def summary_of(kind: Literal["last", "mean", "learned"], state_size: int, directions: int) -> Summary:
-    """The summary with this name, of states of `state_size` in one or two directions."""
+    """Returns the summary with this name.
+
+    Args:
+        kind: Its name in a configuration.
+        state_size: The width of a state.
+        directions: 1, or 2 for states [forward; backward].
+    """
     if kind == "last":
         return LastState(directions)
     return MeanState() if kind == "mean" else LearnedPool(state_size)

@@ -8,14 +8,12 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple, TypeVar
-
-Value = TypeVar("Value")
+from typing import NamedTuple
 
 
 def place_and_class(name: str) -> tuple[str, str]:
@@ -59,12 +57,12 @@ _PREFIX = "plugin_"  # of the names of modules that are named by their paths
 
 _files: dict[Path, _File] = {}
 _siblings: set[str] = set()  # names of the modules that such files imported from their folders
-_unlisted: dict[str, list[Callable[[], None]]] = {}  # by module: callbacks that would register its classes
+_listed: set[str] = set()  # names of the modules whose classes have names of their own
 _folder: Path | None = None  # that of the file which is being imported
 
 
 def load_file(path: Path, listed: bool = False) -> ModuleType:
-    """The module of a Python file; `listed` registers its classes under their own names.
+    """The module of a Python file; if `listed`, its classes are not known by its path, but by their own names.
 
     While the file is imported, modules in its folder can be imported by name; they do not shadow the standard library.
     A file is imported once per process, and again only if it has changed. ValueError in one line, with the line number
@@ -73,13 +71,13 @@ def load_file(path: Path, listed: bool = False) -> ModuleType:
     if path.suffix != ".py" or not path.is_file():
         raise ValueError(f"{path}: no such Python file")
     place = path.resolve()
+    # The name is the same in every process, so that classes can be pickled, and different for each file.
+    name = f"{_PREFIX}{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    if listed:
+        _listed.add(name)
     known = _files.get(place)
     if known is None or any(not each.is_file() or each.read_bytes() != text for each, text in known.sources.items()):
-        listed = listed or (known is not None and known.module.__name__ not in _unlisted)
-        known = _files[place] = _import(path, place, listed)
-    if listed:
-        for enter in _unlisted.pop(known.module.__name__, ()):
-            enter()
+        known = _files[place] = _import(name, path, place)
     return known.module
 
 
@@ -99,23 +97,20 @@ def file_sources(path: Path) -> dict[str, bytes]:
     return {each.name: text for each, text in file.sources.items()}
 
 
-def _import(path: Path, place: Path, listed: bool) -> _File:
-    # The name is the same in every process, so that classes can be pickled, and different for each file.
-    name = f"{_PREFIX}{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+def _import(name: str, path: Path, place: Path) -> _File:
     spec = importlib.util.spec_from_file_location(name, place)
     assert spec is not None
     assert spec.loader is not None
     file = _File(importlib.util.module_from_spec(spec), {place: place.read_bytes()}, [])
-    before, waiting = sys.modules.get(name), _unlisted.pop(name, None)
-    if not listed:
-        _unlisted[name] = []
+    before = sys.modules.get(name)
     try:
         with _importing_from(place.parent, file):
             sys.modules[name] = file.module
             spec.loader.exec_module(file.module)
     except (Exception, SystemExit) as error:  # whatever third-party code raises
-        _restore(sys.modules, name, before)
-        _restore(_unlisted, name, waiting)
+        sys.modules.pop(name, None)
+        if before is not None:
+            sys.modules[name] = before
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ValueError(f"{path}{_line(error, str(place))}: {reason}") from error
     return file
@@ -168,27 +163,12 @@ def _file_of(module: str) -> Path | None:
     return Path(file).resolve() if file else None
 
 
-def is_unlisted(module: str) -> bool:
-    """Whether the classes of this module have no names of their own: it is a file that is named by its path."""
-    return module in _unlisted
-
-
-def registers_later(module: str, enter: Callable[[], None]) -> bool:
-    """Whether `enter`, which registers a class of this module, is kept until its file is listed.
-
-    False for a module that is neither named by its path nor beside such a file.
-    """
-    file = _file_of(module)
-    is_sibling = file is not None and file.parent == _folder and not module.startswith(_PREFIX)
-    if is_sibling or module in _unlisted:
-        _unlisted.setdefault(module, []).append(enter)
-    return module in _unlisted
-
-
-def _restore(table: dict[str, Value], name: str, value: Value | None) -> None:
-    table.pop(name, None)
-    if value is not None:
-        table[name] = value
+def is_named_by_path(module: str) -> bool:
+    """Whether the classes of this module have no names of their own: it is such a file, or beside it."""
+    if module.startswith(_PREFIX):
+        return module not in _listed
+    file = _file_of(module) if _folder or _files else None
+    return file is not None and (file.parent == _folder or any(file in known.sources for known in _files.values()))
 
 
 def _line(error: BaseException, file: str) -> str:

@@ -22,7 +22,10 @@ class View(NamedTuple):
 class Window(nn.Module, ABC):
     """Restricts any scorer and normalizer: scores stay as they are, positions outside get a weight of exactly 0.
 
-    A concrete subclass can be named in a configuration; its constructor takes `query_size` and options with defaults.
+    A concrete subclass can be named in a configuration; its options need defaults.
+
+    Args:
+        query_size: The width of a query.
     """
 
     equation: ClassVar[str] = ""  # for the listing: t is the step, q the query, s the position
@@ -40,10 +43,16 @@ class Window(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:
-        """The view of K queries (B, K, query_size), after `steps` (B, K) earlier steps.
+        """Restricts what K queries may read.
 
-        `is_token` is (B, 1, S), or (B, K, S) if the queries may read different positions; positions that a query may
-        not read are treated as padding.
+        Args:
+            query: q (B, K, query_size).
+            is_token: True on tokens (B, 1, S), or (B, K, S) if the queries may read different positions; positions
+                that a query may not read are treated as padding.
+            steps: The number of earlier steps (B, K) int64.
+
+        Returns:
+            The view of each query.
         """
 
 
@@ -61,10 +70,10 @@ def token_positions(is_token: TokenRows) -> Tensor:
 
 
 def window_class(name: str) -> type[Window]:
-    """The window named in a configuration, by its name or its file; errors as for `Registry.find`."""
+    """Finds the window that a configuration names, as `scorer_class` does for scorers."""
     return _windows.find(name)
 
 
 def window_classes() -> dict[str, type[Window]]:
-    """All windows by configuration name."""
+    """Returns all windows by configuration name."""
     return _windows.classes()

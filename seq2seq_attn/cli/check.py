@@ -16,14 +16,11 @@ def check(
         argument(
             "PART|OPTION=VALUE",
             "A scorer, normalizer, window or context: my_scorer.py:MyScorer, package.module:MyScorer, or a name listed "
-            "by `scorers`; and options of these parts, as in hidden_size=16.",
+            "by `scorers`; and arguments of these parts, as in query_size=64 hidden_size=16. By default a query has "
+            "size 16 and a key 24, or 16 if both must be equal.",
             complete_scorers,
         ),
     ],
-    query_size: Annotated[int | None, typer.Option(min=1, help="Size of a query; default: 16.")] = None,
-    key_size: Annotated[
-        int | None, typer.Option(min=1, help="Size of a key; default: 24, or the query size if both must be equal.")
-    ] = None,
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds per part; the law that it is in is then broken.")
     ] = 600,
@@ -44,7 +41,7 @@ def check(
 
     Examples:
         seq2seq-attn check my_scorer.py:MyScorer
-        seq2seq-attn check additive my_scorer.py:MyScorer --query-size 512 --key-size 1024 hidden_size=256
+        seq2seq-attn check additive my_scorer.py:MyScorer query_size=512 key_size=1024 hidden_size=256
         seq2seq-attn check my_package.scorers:MyScorer --json
     """
     for part in parts:
@@ -52,13 +49,6 @@ def check(
 
     from seq2seq_attn.testing.command import run
 
-    code = run(
-        parts,
-        query_size,
-        key_size,
-        timeout=timeout,
-        as_json=as_json,
-        answer=answer,
-    )
+    code = run(parts, as_json=as_json, answer=answer, timeout=timeout)
     if code:
         raise typer.Exit(code)

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq_attn.attention import Attention, Context, History, MultiHead, MultiHeadSource, ScaledDot, Softmax, Source
+from seq2seq_attn.attention.checks import check_query, check_source
 from seq2seq_attn.attention.contexts.multi_head import split_heads
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values
-from seq2seq_attn.attention.source import check_query, check_source, restricted
+from seq2seq_attn.attention.source import restricted
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.form import Form, changed

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.attention import Normalizer, Scorer, Window, scorer_class
-from seq2seq_attn.attention.user_code import file_sources, load_file, place_and_class
+from seq2seq_attn.attention.registry import list_file
+from seq2seq_attn.attention.user_code import file_sources, place_and_class
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, read_sums
 from seq2seq_attn.strict import Strict, Tagged
@@ -36,7 +37,7 @@ def load_plugins(paths: Iterable[Path] | None) -> None:
     """
     for path in paths or ():
         try:
-            module = load_file(path, listed=True)
+            module = list_file(path)
         except ValueError as error:
             raise UserError(str(error)) from error
         own = [part for part in vars(module).values() if isinstance(part, type) and part.__module__ == module.__name__]

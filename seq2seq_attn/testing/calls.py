@@ -158,9 +158,13 @@ def memory(subject: Subject) -> str | None:
     if changed:
         return f"a call in eval mode changes {', '.join(changed)}"
     part, alive = subject.fresh(), []
-    for _ in range(4):
-        alive.append(_living_tensors())
-        subject.run(part, inputs)
+    gc.freeze()  # so that only what the calls leave behind is counted
+    try:
+        for _ in range(4):
+            alive.append(_living_tensors())
+            subject.run(part, inputs)
+    finally:
+        gc.unfreeze()
     require(alive[3] <= alive[2], "every call keeps a tensor, and with it its graph: on self, its class or its module")
     return "a call keeps a tensor, and with it its graph" if alive[1] > alive[0] else None
 

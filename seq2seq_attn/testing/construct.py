@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ from seq2seq_attn.attention import (
     Attention,
     General,
     MeanState,
+    ScorerFactory,
     normalizer_classes,
     own_options,
     scorer_class,
@@ -61,10 +64,7 @@ def make_subject(
     if inspect.isabstract(cls):
         missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
         raise UserError(f"{cls.__name__} is an abstract {kind}; implement {missing}")
-    try:
-        known = list(own_options(cls))
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    known = list(options_of(cls))
     for name in options:
         if name not in known:
             raise UserError(f"{cls.__name__} has no option {name!r}; it has: {', '.join(known) or 'none'}")
@@ -72,13 +72,14 @@ def make_subject(
     def make(query_size: int, key_size: int) -> Any:
         return cls(**_arguments(kind, cls, query_size, key_size, options), **options)
 
-    query_size = query_size or QUERY_SIZE
-    key_size = key_size or (query_size if getattr(cls, "needs_equal_sizes", False) else KEY_SIZE)
+    query_size = QUERY_SIZE if query_size is None else query_size
+    if key_size is None:
+        key_size = query_size if getattr(cls, "needs_equal_sizes", False) else KEY_SIZE
     subject = Subject(kind, cls, make, query_size, key_size)
     try:
         with torch.random.fork_rng(devices=[]):
             subject.make(query_size, key_size)
-    except Exception as error:  # whatever third-party code raises
+    except (Exception, SystemExit) as error:  # whatever third-party code raises
         reason = str(error) if isinstance(error, (TypeError, ValueError)) else in_one_line(error, cls)
         raise UserError(f"{subject.name} cannot be constructed: {reason}") from error
     return subject
@@ -96,6 +97,40 @@ def find_part(name: str) -> type[nn.Module]:
     try:
         place, wanted = place_and_class(name)
         return class_at(place, wanted, *BASES.values()) if place else scorer_class(name)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def read_options(part: type[nn.Module], words: Sequence[str]) -> dict[str, Any]:
+    """The arguments of `laws_of` for OPTION=VALUE: JSON values, text, and scorers by name.
+
+    Raises:
+        UserError: A value has another type than the part declares.
+    """
+    sizes = {name: Parameter(name, Parameter.KEYWORD_ONLY, annotation=int) for name in ("query_size", "key_size")}
+    known, values = {**sizes, **options_of(part)}, {}
+    for word in words:
+        name, _, text = word.partition("=")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        wanted = known[name].annotation if name in known else Any
+        if wanted is ScorerFactory:
+            value = find_part(text)
+        kinds = [get_origin(each) or each for each in get_args(wanted) or (wanted,)]
+        if float in kinds:
+            kinds.append(int)
+        if all(isinstance(each, type) for each in kinds) and not isinstance(value, tuple(kinds)):
+            raise UserError(f"{name}={text}: {part.__name__} takes {getattr(wanted, '__name__', wanted)}")
+        values[name] = value
+    return values
+
+
+def options_of(part: type[nn.Module]) -> dict[str, Parameter]:
+    """As `own_options`. UserError: the type of an option cannot be evaluated."""
+    try:
+        return own_options(part)
     except ValueError as error:
         raise UserError(str(error)) from error
 
@@ -139,7 +174,7 @@ def _copy(part: nn.Module) -> nn.Module:
     return copy.deepcopy(part, memo).to("cpu", torch.float32)
 
 
-def in_one_line(error: Exception, cls: type) -> str:
+def in_one_line(error: BaseException, cls: type) -> str:
     """The error in one line, with the line of the part's own file that raised it."""
     message, place = str(error).strip(), ""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)

@@ -86,7 +86,7 @@ class Law:
                 remark = self._function(self.subject)
             except (BrokenLawError, SkipTest):
                 raise
-            except Exception as error:  # user code may raise anything, AssertionError included
+            except (Exception, SystemExit) as error:  # user code may raise anything, AssertionError included
                 raise BrokenLawError(in_one_line(error, self.subject.cls)) from error
         if remark is not None:
             warnings.warn(remark, LawWarning, stacklevel=2)

@@ -1,8 +1,6 @@
 """Every scorer, normalizer and window within `Attention`, used as third-party code uses modules."""
 
-import copy
 import json
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -42,53 +40,6 @@ def read(attention, query, keys, is_token=IS_TOKEN):
 def assert_same(one, other, **tolerance):
     for ours, expected in zip(one, other, strict=True):
         torch.testing.assert_close(ours, expected, **tolerance)
-
-
-def test_it_is_restored_from_its_state_dict(attention, query, keys):
-    expected = read(attention, query, keys)
-    state = copy.deepcopy(attention.state_dict())
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.fill_(0.25)
-    attention.load_state_dict(state)
-    assert_same(read(attention, query, keys), expected, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
-def test_a_copy_and_a_pickle_read_the_same_and_share_nothing(attention, query, keys, twin_of):
-    expected = read(attention, query, keys)
-    twin = twin_of(attention)
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.fill_(0.25)
-    assert_same(read(twin, query, keys), expected, rtol=0, atol=0)
-
-
-def test_double_precision_reads_the_same_in_more_digits(attention, query, keys):
-    single = read(attention, query, keys)
-    double = read(attention.double(), query.double(), keys.double())
-    assert [tensor.dtype for tensor in double] == [torch.float64] * 2
-    assert_same(double, [tensor.double() for tensor in single], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-def test_autocast_reads_nearly_the_same(attention, query, keys, dtype):
-    expected, _ = read(attention, query, keys.requires_grad_())
-    with torch.autocast("cpu", dtype):
-        context, weights = read(attention, query, keys)
-    torch.testing.assert_close(context.float(), expected, rtol=0, atol=0.1)
-    assert (weights[1, :, 2:] == 0).all()
-    context.sum().backward()
-    for tensor in (keys, *attention.parameters()):
-        assert tensor.grad is None or tensor.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("dtype", HALVES)
-def test_a_model_in_half_precision_reads_nearly_the_same(attention, query, keys, dtype):
-    expected, _ = read(attention, query, keys)
-    context, weights = read(attention.to(dtype), query.to(dtype), keys.to(dtype))
-    assert context.dtype == weights.dtype == dtype
-    torch.testing.assert_close(context.float(), expected, rtol=0, atol=0.1)
 
 
 def test_vmap_equals_a_loop(attention):

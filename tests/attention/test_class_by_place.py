@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import normalizer_class, scorer, scorer_class, scorer_classes, window_class
-from seq2seq_attn.attention.registry import config_name
+from seq2seq_attn.attention.registry import config_name, list_file
 from seq2seq_attn.attention.user_code import file_sources, load_file
 
 PACKAGE = Path(importlib.import_module("seq2seq_attn").__file__).parent
@@ -181,7 +181,7 @@ def test_a_listed_file_gives_its_classes_their_names_also_if_it_was_imported_bef
     path = write("mine.py", SCORER.replace("class Dot", "class TwiceDot"))
     found = scorer_class(f"{path}:TwiceDot")
     assert "twice_dot" not in scorer_classes()
-    assert load_file(path, listed=True).TwiceDot is found
+    assert list_file(path).TwiceDot is found
     assert scorer_class("twice_dot") is found
     assert config_name(found) == "twice_dot"
 

@@ -8,10 +8,6 @@ from seq2seq_attn.attention import (
     Attention,
     General,
     KeyValueAttention,
-    LocationAware,
-    MeanContext,
-    Relative,
-    Scorer,
     attend,
 )
 
@@ -89,8 +85,6 @@ def test_values_of_their_own_and_halves_of_states_are_appended():
     halves, states = KeyValueAttention(Attention(General(QUERY, 3))), torch.randn(B, S, 6)
     source = halves.extend(halves.prepare(states[:, :3]), states[:, 3:])
     torch.testing.assert_close(halves(query, source), attend(halves, query, states))
-    with pytest.raises(ValueError, match="takes its values from the keys"):
-        halves.extend(source, states, states)
 
 
 @pytest.mark.parametrize("name", sorted(KEEPS_EVERY_POSITION))
@@ -98,32 +92,3 @@ def test_a_part_with_an_entry_per_position_is_refused(name):
     attention, keys = CONTEXTS[name](), torch.randn(B, S, KEY)
     with pytest.raises(ValueError, match=r"^\w+ cannot append to a source: .*; prepare the longer source at once$"):
         attention.extend(attention.prepare(keys), keys)
-
-
-def test_parts_that_cannot_extend_and_constant_contexts_are_refused():
-    class Numbered(General, registered=False):
-        """Adds its position to each key; positions start at 0 in every call."""
-
-        can_extend = False
-
-        def prepare(self, keys):
-            return super().prepare(keys + torch.arange(keys.shape[1])[:, None])
-
-    assert issubclass(Numbered, Scorer)
-    keys = torch.randn(B, S, KEY)
-    for scorer, named in (
-        (Numbered(QUERY, KEY), "Numbered"),
-        (Relative(QUERY, KEY, scorer=LocationAware), "Relative"),
-    ):
-        attention = Attention(scorer)
-        with pytest.raises(ValueError, match=f"{named} cannot append"):
-            attention.extend(attention.prepare(keys), keys)
-    mean = MeanContext(KEY)
-    with pytest.raises(ValueError, match="MeanContext cannot append to a source; prepare the longer source at once"):
-        mean.extend(mean.prepare(keys), keys)
-
-
-def test_keys_of_other_sentences_are_refused():
-    attention, keys = Attention(General(QUERY, KEY)), torch.randn(B, S, KEY)
-    with pytest.raises(ValueError, match=r"needs keys for the 2 sentences of the source, got \(1, 4, 7\)"):
-        attention.extend(attention.prepare(keys), keys[:1])

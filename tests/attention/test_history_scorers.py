@@ -10,7 +10,6 @@ from finite_differences import numeric_gradient
 from seq2seq_attn.attention import (
     Additive,
     Attention,
-    Cosine,
     LinguisticCoverage,
     LocationAware,
     NeuralCoverage,
@@ -227,19 +226,3 @@ def test_relative_around_a_scorer_that_remembers_keeps_its_memory():
     alone = Attention(attention.scorer.scorer)
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     torch.testing.assert_close(attention(query, attention.prepare(keys))[1], alone(query, alone.prepare(keys))[1])
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: LocationAware(5, 7, kernel_width=4), "needs an odd kernel_width, got 4"),
-        (lambda: LocationAware(5, 7, filters=0), "LocationAware needs filters > 0, got 0"),
-        (lambda: LinguisticCoverage(5, 7, max_fertility=-1.0), "LinguisticCoverage needs max_fertility > 0, got -1.0"),
-        (lambda: NeuralCoverage(5, 7, coverage_size=0), "NeuralCoverage needs coverage_size > 0, got 0"),
-        (lambda: Relative(5, 7, max_distance=0), "Relative needs max_distance > 0, got 0"),
-        (lambda: Relative(5, 7, Cosine), "Cosine needs query_size == key_size, got 5 and 7"),
-    ],
-)
-def test_an_option_out_of_range_is_named_with_its_value(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()

@@ -76,20 +76,6 @@ def test_each_head_is_the_attention_on_its_own_projections(make):
     torch.testing.assert_close(model.head_weights(query, source), torch.stack([row for _, row in alone], dim=1))
 
 
-def test_a_sentence_without_a_token_is_named_by_its_own_row():
-    model = MultiHead(Attention(ScaledDot(SIZE, SIZE)), HEADS, QUERY, KEY)
-    empty = torch.tensor([[True, True, True, True], [False, False, False, False]])
-    with pytest.raises(ValueError, match=r"no token in row\(s\) \[1\] of the source"):
-        model.prepare(torch.randn(B, S, KEY), is_token=empty)
-
-
-@pytest.mark.parametrize("name", ["heads", "query_size", "key_size", "value_size"])
-def test_a_size_out_of_range_is_named_with_its_value(name):
-    sizes = {"heads": HEADS, "query_size": QUERY, "key_size": KEY, "value_size": VALUE, name: 0}
-    with pytest.raises(ValueError, match=f"MultiHead needs {name} > 0, got 0"):
-        MultiHead(Attention(ScaledDot(SIZE, SIZE)), **sizes)
-
-
 def test_half_of_a_state_is_compared_and_the_other_half_is_read():
     inner = Attention(General(QUERY, 3))
     states, query = torch.randn(B, S, 6), torch.randn(B, T, QUERY)
@@ -105,13 +91,3 @@ def test_each_direction_of_a_state_is_halved():
     keys, values = KeyValueAttention(Attention(General(QUERY, 4)), directions=2).halves(states)
     assert keys.tolist() == [[[0, 1, 4, 5]]]
     assert values.tolist() == [[[2, 3, 6, 7]]]
-
-
-def test_states_of_indivisible_size_are_refused():
-    model = KeyValueAttention(Attention(General(QUERY, 3)), directions=2)
-    with pytest.raises(ValueError, match="halves the states of each direction: the size must be divisible by 4, got 6"):
-        model.prepare(torch.randn(B, S, 6))
-    with pytest.raises(ValueError, match="takes its values from the keys; give no values"):
-        model.prepare(torch.randn(B, S, 8), torch.randn(B, S, 8))
-    with pytest.raises(ValueError, match="needs directions = 1 or 2, got 3"):
-        KeyValueAttention(Attention(General(QUERY, 3)), directions=3)

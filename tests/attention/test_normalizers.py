@@ -4,8 +4,7 @@ import pytest
 import torch
 from catalog import NORMALIZERS
 
-from seq2seq_attn.attention import Entmax15, Gumbel, Hard, HistoryNormalizer, Normalizer, Softmax, Sparsemax
-from seq2seq_attn.attention.registry import config_name
+from seq2seq_attn.attention import Entmax15, Gumbel, Hard, Normalizer, Softmax, Sparsemax
 
 B, T, S = 2, 3, 5
 IS_TOKEN = torch.tensor([[True, True, True, True, False], [False, True, True, False, False]])[:, None]
@@ -75,15 +74,6 @@ def test_scores_of_any_number_of_dimensions_and_masks_that_broadcast(make):
     normalizer, scores = make().eval(), torch.randn(4, B, T, S)
     torch.testing.assert_close(normalizer(scores, IS_TOKEN)[2], normalizer(scores[2], IS_TOKEN))
     torch.testing.assert_close(normalizer(scores[0, 0, 0], IS_TOKEN[1, 0]), normalizer(scores[0], IS_TOKEN[1])[0, 0])
-
-
-def test_a_normalizer_says_what_it_is(normalizer):
-    cls = type(normalizer)
-    assert config_name(cls) in NORMALIZERS
-    assert cls.equation
-    assert cls.source
-    assert cls.__doc__
-    assert cls.needs_history == issubclass(cls, HistoryNormalizer)
 
 
 @pytest.mark.parametrize("normalizer", [Softmax(1e-6), Gumbel(1e-6)])

@@ -8,10 +8,6 @@ import torch
 
 from seq2seq_attn.attention import (
     Attention,
-    ChunkwiseAttention,
-    General,
-    Learned,
-    Monotonic,
     MultiHead,
     RelativeBias,
     Rotary,
@@ -157,28 +153,3 @@ def test_positions_within_attention_know_distances_only(name):
     shifted = torch.cat((torch.randn(1, 3, SIZE, dtype=torch.float64), vectors), dim=1)
     is_token = torch.tensor([[False] * 3 + [True] * 4])
     torch.testing.assert_close(attention(shifted, is_token)[0][:, 3:], alone, atol=1e-12, rtol=0)
-
-
-def test_sizes_that_do_not_fit_are_refused():
-    for cls in position_classes().values():
-        with pytest.raises(ValueError, match=rf"{cls.__name__} needs heads that divide the size 8, got 3"):
-            cls(8, 3)
-    with pytest.raises(ValueError, match="Sinusoidal needs an even size, for pairs of sine and cosine, got 5"):
-        Sinusoidal(5)
-    with pytest.raises(ValueError, match="Rotary needs heads of an even size, for pairs to rotate, got 6 / 2"):
-        Rotary(6, 2)
-    with pytest.raises(ValueError, match="Learned needs max_positions > 0, got 0"):
-        Learned(8, 2, max_positions=0)
-    for added in (Sinusoidal(SIZE), Learned(SIZE, 2)):
-        with pytest.raises(ValueError, match=f"{type(added).__name__} acts on the embeddings, not within MultiHead"):
-            MultiHead(Attention(General(4, 4)), 2, SIZE, SIZE, position=added)
-    monotonic = Attention(General(4, 4), Monotonic())
-    with pytest.raises(ValueError, match="MultiHead takes a position with Attention only, got ChunkwiseAttention"):
-        MultiHead(ChunkwiseAttention(monotonic, General(4, 4), 2), 2, SIZE, SIZE, position=Rotary(SIZE, 2))
-
-
-def test_a_sequence_beyond_the_learned_positions_is_refused_with_the_way_out():
-    position = Learned(SIZE, HEADS, max_positions=5)
-    position.add(torch.zeros(1, 2, SIZE), start=3)
-    with pytest.raises(ValueError, match="Learned has 5 positions, but the sequence has 6; raise max_positions, or"):
-        position.add(torch.zeros(1, 2, SIZE), start=4)

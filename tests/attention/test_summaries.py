@@ -72,13 +72,3 @@ def test_summary_gradients_are_those_of_finite_differences(summary):
         return summary(states, IS_TOKEN)
 
     assert torch.autograd.gradcheck(summarize, (states, *summary.parameters()))
-
-
-def test_a_state_that_cannot_be_halved_is_refused():
-    with pytest.raises(ValueError, match=r"LastState\(directions=2\) needs an even state size, got 7"):
-        LastState(directions=2)(torch.randn(B, S, 7), IS_TOKEN)
-
-
-def test_an_invalid_number_of_directions_is_refused():
-    with pytest.raises(ValueError, match="LastState needs directions = 1 or 2, got 3"):
-        LastState(directions=3)

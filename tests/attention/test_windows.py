@@ -252,13 +252,3 @@ def test_a_window_in_bfloat16_distinguishes_far_positions():
     )
     assert view.is_open.nonzero()[:, 2].tolist() == [299, 300, 301]
     assert view.factor[0, 0, 300] == 1
-
-
-def test_a_window_says_what_it_is_and_what_it_cannot_be():
-    for cls in window_classes().values():
-        assert cls.equation
-        assert cls.source
-    with pytest.raises(ValueError, match="LocalP needs half_width > 0, got 0"):
-        LocalP(QUERY, half_width=0)
-    with pytest.raises(ValueError, match="LocalM needs half_width >= 0, got -1"):
-        LocalM(QUERY, half_width=-1)

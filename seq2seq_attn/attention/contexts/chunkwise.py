@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2seq_attn.attention.attention import Attention
+from seq2seq_attn.attention.checks import check_extension, check_query, need_instance, need_positive, refuse, unfit
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizer import masked
-from seq2seq_attn.attention.registry import need_instance, need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Scores, Values, Weights
-from seq2seq_attn.attention.source import Source, check_extension, check_query, refuse, restricted
+from seq2seq_attn.attention.source import Source, restricted
 
 
 class ChunkwiseSource(NamedTuple):
@@ -29,22 +29,34 @@ class ChunkwiseSource(NamedTuple):
         """B."""
         return self.place.sentences
 
+    @property
+    def values(self) -> Tensor:
+        """v_j (B, S, value_size)."""
+        return self.place.values
+
     def select(self, rows: Tensor) -> ChunkwiseSource:
-        """The record with these sentences only, in this order; `rows` (M,) int64 may repeat one."""
+        """Returns the record with these sentences (M,), as `PreparedSource.select`."""
         return ChunkwiseSource(self.place.select(rows), self.chunk.index_select(0, rows))
 
     def for_query(self, step: int) -> ChunkwiseSource:
-        """As `Source.for_query`."""
+        """Returns the part for query `step`, as `Source.for_query`."""
         return self._replace(place=self.place.for_query(step))
 
 
 class ChunkwiseAttention(Context):
     """β_ij = Σ_k a_ik exp(u_ij) / Σ_l exp(u_il), k from j to j + w - 1, l from k - w + 1 to k: MoChA.
 
-    (Chiu and Raffel 2018, eq. 17.) a are the weights of `attention`, which is monotonic in the paper, u the scores of
-    `scorer`, and w is `chunk_size`: softmax distributes the weight of each position over it and the w - 1 positions
+    (Chiu and Raffel 2018, eq. 17.) Softmax distributes the weight of each position over it and the w - 1 positions
     before it. With `Monotonic` in evaluation mode, all weights therefore lie in one chunk, or are 0 if the walk has run
-    past the last token. The dropout of `attention` is applied to β. The call takes no bias: it belongs in the scorers.
+    past the last token. The call takes no bias: it belongs in the scorers.
+
+    Args:
+        attention: Its weights are a; monotonic in the paper. Its dropout is applied to β.
+        scorer: Its scores are u.
+        chunk_size: w, in positions.
+
+    Raises:
+        ValueError: The two scorers differ in their sizes.
     """
 
     reads_query = True
@@ -56,7 +68,7 @@ class ChunkwiseAttention(Context):
         need_positive(self, chunk_size=chunk_size)
         sizes = (attention.query_size, attention.key_size), (scorer.query_size, scorer.key_size)
         if sizes[0] != sizes[1]:
-            raise ValueError(f"ChunkwiseAttention needs scorers of the same query_size and key_size, got {sizes}")
+            raise unfit(self, "scorers of the same query_size and key_size", sizes)
         self.attention = attention
         self.scorer = scorer
         self.chunk_size = chunk_size

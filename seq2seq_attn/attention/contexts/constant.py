@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
+from seq2seq_attn.attention.checks import check_query, check_source, need_instance, need_positive, refuse
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizers.softmax import uniform_weights
-from seq2seq_attn.attention.registry import need_instance, need_positive
 from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
-from seq2seq_attn.attention.source import ConstantSource, check_query, check_source, refuse
+from seq2seq_attn.attention.source import ConstantSource
 from seq2seq_attn.attention.summary import Summary
 
 
@@ -47,13 +47,25 @@ class ConstantContext(Context):
 
     @abstractmethod
     def read(self, values: Values, is_token: IsToken) -> ConstantSource:
-        """The context and the weights of every query."""
+        """Computes what every query gets.
+
+        Args:
+            values: What is summed (B, S, value_size).
+            is_token: True on tokens (B, S).
+
+        Returns:
+            The context (B, 1, value_size) and the weights (B, 1, S).
+        """
 
 
 class FixedContext(ConstantContext):
     """C_i = C, a summary of the states, at every step: the "distracted" model (Cho et al. 2014, sec. 2.2).
 
-    The summary has size `value_size`. No step reads the states, so all weights are 0.
+    No step reads the states, so all weights are 0.
+
+    Args:
+        summary: C of the states.
+        value_size: The width of C.
     """
 
     reads_source = False
@@ -83,7 +95,11 @@ class NoContext(ConstantContext):
 
 
 class MeanContext(ConstantContext):
-    """C_i = the mean of the values over the tokens: attention with uniform weights."""
+    """C_i = the mean of the values over the tokens: attention with uniform weights.
+
+    Args:
+        value_size: The width of the values.
+    """
 
     def __init__(self, value_size: int) -> None:
         super().__init__()

@@ -14,18 +14,19 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Generator, Tensor
 
+from seq2seq_attn.attention.checks import refuse
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizers.shuffled import reordered
-from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, TokenRows, Values, Weights
-from seq2seq_attn.attention.source import refuse
+from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, TokenRows, Values, Weights
 
 
 @runtime_checkable
 class Change(Protocol):
     """Maps the weights (B, N, S) of B sentences to the weights that replace them."""
 
-    def __call__(self, weights: Weights, is_token: TokenRows, /) -> Weights: ...
+    def __call__(self, weights: Weights, is_token: TokenRows, /) -> Weights:
+        """Returns the weights that replace these (B, N, S); `is_token` is (B, 1, S)."""
 
 
 class CounterfactualSource(NamedTuple):
@@ -41,16 +42,17 @@ class CounterfactualSource(NamedTuple):
         return self.values.shape[0]
 
     def select(self, rows: Tensor) -> CounterfactualSource:
-        """The record with these sentences only, in this order; `rows` (M,) int64 may repeat one."""
+        """Returns the record with these sentences (M,), as `PreparedSource.select`."""
         values, is_token = self.values.index_select(0, rows), self.is_token.index_select(0, rows)
         return CounterfactualSource(self.read.select(rows), values, is_token)
 
 
 class RecomputedContext(Context):
-    """A context that is computed again from the weights of `context`; subclasses say how.
+    """A context that is computed again from the weights of another; subclasses say how. Histories are not affected.
 
-    `context` must be the module that sums the values itself (`Context.reader`); its history is not affected. In a
-    context with several heads, a sentence has `heads` neighboring rows in the batch.
+    Args:
+        context: The module that sums the values itself (`Context.reader`).
+        heads: The neighboring rows that each sentence has in the batch.
     """
 
     reads_query = True
@@ -66,7 +68,13 @@ class RecomputedContext(Context):
     def recomputed(
         self, contexts: Contexts, weights: Weights, source: CounterfactualSource
     ) -> tuple[Contexts, Weights]:
-        """The contexts and weights that replace these."""
+        """Returns what replaces contexts and weights.
+
+        Args:
+            contexts: Those that were read (B, T, value_size).
+            weights: Those under which they were read (B, T, S).
+            source: The source that was read.
+        """
 
     def prepare(
         self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
@@ -87,22 +95,20 @@ class RecomputedContext(Context):
         source: CounterfactualSource,
         history: History | None = None,
         *,
-        may_read: MayRead | None = None,
-        causal: bool = False,
-        bias: Bias | None = None,
         need_weights: bool = True,
+        **options: Any,
     ) -> Any:
-        refuse(self, "its changes support only a mask of tokens", may_read=may_read, causal=causal, bias=bias)
+        refuse(self, "its changes support only a mask of tokens", **options)
         contexts, weights, *later = self.context(query, source.read, history)
         contexts, weights = self.recomputed(contexts, weights, source)
         return contexts, weights if need_weights else None, *later
 
     def by_sentence(self, rows: Tensor) -> Tensor:
-        """(B, heads * T, ...) of the rows (B * heads, T, ...)."""
+        """Returns (B, heads * T, ...) of the rows (B * heads, T, ...)."""
         return torch.unflatten(rows, 0, (-1, self.heads)).flatten(1, 2)
 
     def by_head(self, rows: Tensor) -> Tensor:
-        """(B * heads, T, ...) of the rows (B, heads * T, ...)."""
+        """Returns (B * heads, T, ...) of the rows (B, heads * T, ...)."""
         return torch.unflatten(rows, 1, (self.heads, -1)).flatten(0, 1)
 
 
@@ -111,8 +117,12 @@ class Counterfactual(RecomputedContext):
 
     A batch holds its sentences 1 + len(changes) times, one complete copy after another. The first copy is read with the
     weights of `context`. Every other copy is read with the weights of the first copy after its own change: they are the
-    weights of the unchanged model, even if a changed copy has produced other queries. A change gets the rows of all
-    heads of a sentence together.
+    weights of the unchanged model, even if a changed copy has produced other queries.
+
+    Args:
+        context: The module that sums the values itself (`Context.reader`).
+        changes: One for every further copy; it gets the rows of all heads of a sentence together.
+        heads: The neighboring rows that each sentence has in the batch.
     """
 
     def __init__(self, context: Context, changes: Sequence[Change], heads: int = 1) -> None:

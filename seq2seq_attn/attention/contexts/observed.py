@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from seq2seq_attn.attention.context import Context, given
+from seq2seq_attn.attention.checks import need_instance
+from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.registry import need_instance
-from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
+from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values, Weights
 
 
 class Observed(Context):
-    """The same contexts and weights as `context`; `observe` is called with the weights (B, T, S) of every call.
+    """The same contexts and weights as `context`, and an observer that sees the weights of every call.
 
     Contexts are always computed from the weights, also if the caller does not need them. Put in the place of
     `MultiHead.reader()`, the module that sums the values of all heads, it sees B * heads sentences.
+
+    Args:
+        context: The context.
+        observe: Called with the weights (B, T, S) of every call.
     """
 
     reads_query = True  # so that a decoder asks at every step
@@ -35,17 +39,8 @@ class Observed(Context):
         return self.context.start(source)
 
     def forward(
-        self,
-        query: Query,
-        source: Any,
-        history: History | None = None,
-        *,
-        may_read: MayRead | None = None,
-        causal: bool = False,
-        bias: Bias | None = None,
-        need_weights: bool = True,
+        self, query: Query, source: Any, history: History | None = None, *, need_weights: bool = True, **options: Any
     ) -> Any:
-        options = given(may_read, causal, bias, need_weights=True)
         contexts, weights, *later = self.context(query, source, history, **options)
         self.observe(weights)
         return contexts, weights if need_weights else None, *later

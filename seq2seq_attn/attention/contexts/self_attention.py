@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from seq2seq_attn.attention.checks import need_instance, unfit
 from seq2seq_attn.attention.context import Context
-from seq2seq_attn.attention.registry import need_instance
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Weights
 
 
@@ -17,9 +17,13 @@ class SelfAttention(nn.Module):
 
         contexts, weights = SelfAttention(MultiHead(attention, heads, size, size), causal=True)(vectors)
 
-    `attention` is any context that reads with a query and carries nothing from step to step. With `causal`, C_i depends
-    on x_1, ..., x_i only, and `step` appends to a cache of keys and values. ValueError: the attention's queries and
-    keys differ in size or have none, it has a history, or it cannot append to a source and `causal` is true.
+    Args:
+        attention: Any context that reads with a query and carries nothing from step to step.
+        causal: C_i depends on x_1, ..., x_i only, and `step` appends to a cache of keys and values.
+
+    Raises:
+        ValueError: The attention's queries and keys differ in size or have none, it has a history, or it cannot append
+            to a source and `causal` is true.
     """
 
     def __init__(self, attention: Context, causal: bool = False) -> None:
@@ -27,22 +31,16 @@ class SelfAttention(nn.Module):
         need_instance(self, Context, attention=attention)
         name = type(attention).__name__
         if not attention.reads_query:
-            raise ValueError(f"SelfAttention needs a context that reads with a query, got {name}")
+            raise unfit(self, "a context that reads with a query", name)
         query_size, key_size = (getattr(attention, size, None) for size in ("query_size", "key_size"))
         if query_size is None or key_size is None:
-            raise ValueError(
-                f"SelfAttention needs the sizes of queries and keys, but {name} has none; set query_size and key_size"
-            )
+            raise unfit(self, "the sizes of queries and keys", f"{name} without them", "set query_size and key_size")
         if query_size != key_size:
-            raise ValueError(
-                f"SelfAttention has queries and keys from one sequence, but {name} has query_size {query_size} and "
-                f"key_size {key_size}"
-            )
+            got = f"{query_size} and {key_size}"
+            raise unfit(self, f"query_size == key_size in {name}, as both are of one sequence", got)
         if attention.needs_history:
-            raise ValueError(
-                f"SelfAttention reads all positions at once, but a part of {name} depends on earlier steps (coverage, "
-                f"location-aware and monotonic attention do); choose another scorer, normalizer or window"
-            )
+            way_out = "choose another scorer, normalizer or window (coverage, location-aware and monotonic do)"
+            raise unfit(self, "to read all positions at once", f"{name}, which depends on earlier steps", way_out)
         if causal:
             one = next(attention.parameters(), torch.empty(0)).new_zeros(1, 1, key_size)
             attention.extend(attention.prepare(one), one)  # its error says which part cannot append to a source
@@ -52,13 +50,30 @@ class SelfAttention(nn.Module):
     def forward(
         self, vectors: Keys, is_token: IsToken | None = None, *, need_weights: bool = True
     ) -> tuple[Contexts, Weights | None]:
-        """Contexts (B, N, value_size) of vectors (B, N, size), and the weights (B, N, N) or None."""
+        """Reads a sequence by itself.
+
+        Args:
+            vectors: x (B, N, size).
+            is_token: True on tokens (B, N).
+            need_weights: False returns None in place of the weights.
+
+        Returns:
+            The contexts (B, N, value_size) and the weights (B, N, N).
+        """
         source = self.attention.prepare(vectors, is_token=is_token)
         contexts, weights = self.attention(vectors, source, causal=self.causal, need_weights=need_weights)
         return contexts, weights
 
     def step(self, vectors: Keys, cache: Any | None) -> tuple[Contexts, Any]:
-        """Contexts of the next vectors (B, M, size), and the cache with their keys and values; None: none before."""
+        """Reads with the next vectors of a sequence.
+
+        Args:
+            vectors: x (B, M, size).
+            cache: The keys and values before; None: these vectors are the first.
+
+        Returns:
+            The contexts (B, M, value_size), and the cache with the keys and values of these vectors.
+        """
         attention = self.attention
         cache = attention.prepare(vectors) if cache is None else attention.extend(cache, vectors)
         # A single vector may read everything that is in the cache.

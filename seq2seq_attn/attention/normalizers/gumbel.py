@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import torch
 
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normalizer import Normalizer
 from seq2seq_attn.attention.normalizers.hard import straight_through
 from seq2seq_attn.attention.normalizers.softmax import Softmax
-from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import ScoreRows
 
 
 class Gumbel(Normalizer):
     """a = softmax((e + g) / τ), g_j = -log(-log u_j) with u_j uniform in (0, 1) (Jang et al. 2017, eq. 2).
 
-    The lower the temperature τ, the closer the weights are to one token drawn with the probabilities softmax(e).
-    hard=True reads only that token, with the gradient of the weights (sec. 2.2, straight-through). Noise is added in
-    training mode only, from torch's generator; in evaluation mode g = 0.
+    Noise is added in training mode only, from torch's generator; in evaluation mode g = 0.
+
+    Args:
+        temperature: τ; the lower, the closer the weights are to one token drawn with the probabilities softmax(e).
+        hard: Reads only that token, with the gradient of the weights (sec. 2.2, straight-through).
     """
 
     equation = "a_j = exp((e_j + g_j) / τ) / Σ_k exp((e_k + g_k) / τ)"

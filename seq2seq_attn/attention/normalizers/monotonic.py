@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from seq2seq_attn.attention.checks import is_exported, jit_traced, unfit
 from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.normalizer import HistoryNormalizer
 from seq2seq_attn.attention.shapes import ScoreRows
-from seq2seq_attn.attention.source import is_exported, jit_traced
 
 EXPORTED_LENGTH = 1 << 16  # positions that an exported program can read: its graph has a fixed number of rounds
 
@@ -21,11 +21,13 @@ class Monotonic(HistoryNormalizer):
     (sec. 2.2): it stops at the first position with p > 1/2, where a is 1. A path that passes the last token stops
     nowhere, at this step and all later ones: weights sum to 1 or less, and the context may be 0.
 
-    `noise` is the standard deviation of Gaussian noise added to e in training mode. It favors scores far from 0, for
-    which both modes agree. Scores should be below 0 at initialization, so that the weights do not stay on the first
-    tokens: use `NormalizedAdditive` with an `initial_offset` of -1, or lower for long sources.
+    Scores should be below 0 at initialization, so that the weights do not stay on the first tokens: use
+    `NormalizedAdditive` with an `initial_offset` of -1, or lower for long sources. An exported or traced program reads
+    sources of up to `EXPORTED_LENGTH` positions.
 
-    An exported or traced program reads sources of up to `EXPORTED_LENGTH` positions.
+    Args:
+        noise: The standard deviation of Gaussian noise added to e in training mode. It favors scores far from 0, for
+            which both modes agree.
     """
 
     equation = "a_ij = p_ij q_ij, q_ij = (1 - p_i,j-1) q_i,j-1 + a_i-1,j, p = σ(e)"
@@ -35,7 +37,7 @@ class Monotonic(HistoryNormalizer):
     def __init__(self, noise: float = 1.0) -> None:
         super().__init__()
         if not noise >= 0:
-            raise ValueError(f"Monotonic needs noise >= 0, got {noise}")
+            raise unfit(self, "noise >= 0", noise)
         self.noise = noise
 
     def start(self, scores: ScoreRows) -> History:

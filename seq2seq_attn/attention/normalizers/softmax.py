@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import torch
 
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normalizer import Normalizer, below_the_highest
-from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import IsToken, ScoreRows, States, Weights
 
 
 class Softmax(Normalizer):
     """a_j = exp(e_j / τ) / Σ_k exp(e_k / τ): weights above 0 that sum to 1 (Bahdanau et al. 2015, eq. 6, τ = 1).
 
-    The lower the temperature τ, the more weight goes to the highest scores.
+    Args:
+        temperature: τ; the lower, the more weight goes to the highest scores.
     """
 
     equation = "a_j = exp(e_j / τ) / Σ_k exp(e_k / τ)"

@@ -5,14 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.position import Position
-from seq2seq_attn.attention.registry import need_positive
 
 
 class Learned(Position):
     """x_p + P_p, P (max_positions, size) learned (Gehring et al. 2017, sec. 3.1; Vaswani et al. 2017, table 3, row E).
 
-    ValueError for a sequence that is longer than the table.
+    Args:
+        size: The width of the embedded vectors.
+        heads: The number of heads.
+        max_positions: The length of the table.
+
+    Raises:
+        ValueError: In `add`: the sequence is longer than the table.
     """
 
     equation = "x + P[p]"

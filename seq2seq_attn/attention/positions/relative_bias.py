@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.position import Position
-from seq2seq_attn.attention.registry import need_positive
 
 
 class RelativeBias(Position):
@@ -14,6 +14,11 @@ class RelativeBias(Position):
 
     Shaw et al. have vectors for the distances; a number per head and distance is the simplification of Raffel et al.,
     sec. 2.1, who also put far distances into common buckets. b is (heads, 2 max_distance + 1), initialized to 0.
+
+    Args:
+        size: The width of the embedded vectors.
+        heads: The number of heads.
+        max_distance: The distance in positions from which on b is the same.
     """
 
     equation = "F(q_i, k_j) + b[h, clip(j - i)] in head h"

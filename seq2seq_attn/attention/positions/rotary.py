@@ -5,16 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from seq2seq_attn.attention.checks import need_positive, unfit
 from seq2seq_attn.attention.position import Position
 from seq2seq_attn.attention.positions.sinusoidal import position_angles
-from seq2seq_attn.attention.registry import need_positive
 
 
 class Rotary(Position):
     """R_p x, the pair (x_2m, x_2m+1) rotated by p / base^(2m/d), for queries and keys (Su et al. 2021, eq. 14 to 16).
 
-    (R_i q) · (R_j k) depends on positions only through j - i. No parameters, any length. d is the size of a head;
-    ValueError if it is odd.
+    (R_i q) · (R_j k) depends on positions only through j - i. No parameters, any length. d is the size of a head.
+
+    Args:
+        size: The width of the embedded vectors.
+        heads: The number of heads.
+        base: Of the wavelengths.
+
+    Raises:
+        ValueError: The size of a head is odd.
     """
 
     equation = "R_i q and R_j k, R_p: rotation of the pair (2m, 2m+1) by p / base^(2m/d)"
@@ -25,7 +32,7 @@ class Rotary(Position):
         super().__init__(size, heads)
         need_positive(self, base=base)
         if size // heads % 2:
-            raise ValueError(f"Rotary needs heads of an even size, for pairs to rotate, got {size} / {heads}")
+            raise unfit(self, "heads of an even size, for pairs to rotate", f"{size} / {heads}")
         self.base = base
 
     def rotate(self, vectors: Tensor, start: int = 0) -> Tensor:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from seq2seq_attn.attention.checks import unfit
 from seq2seq_attn.attention.position import Position
 
 
 class Sinusoidal(Position):
     """x_p + PE(p), PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d)).
 
-    (Vaswani et al. 2017, sec. 3.5.) No parameters, any length. d is `size`; ValueError if it is odd.
+    (Vaswani et al. 2017, sec. 3.5.) No parameters, any length.
+
+    Args:
+        size: d, the width of the embedded vectors.
+        heads: The number of heads, which has no effect.
+
+    Raises:
+        ValueError: The size is odd.
     """
 
     equation = "x + PE(p), PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d))"
@@ -20,7 +28,7 @@ class Sinusoidal(Position):
     def __init__(self, size: int, heads: int = 1) -> None:
         super().__init__(size, heads)
         if size % 2:
-            raise ValueError(f"Sinusoidal needs an even size, for pairs of sine and cosine, got {size}")
+            raise unfit(self, "an even size, for pairs of sine and cosine", size)
 
     def add(self, vectors: Tensor, start: int = 0) -> Tensor:
         return vectors + sinusoids(vectors.shape[1], self.size, start, vectors.device).to(vectors)

@@ -15,6 +15,10 @@ class Biaffine(Scorer):
     U is (query_size, key_size), u (query_size,), w (key_size,), b a scalar. As in the authors' code this is the
     bilinear form of [q; 1] and [k; 1]: [U; w] is the weight of one layer, [u; b] its bias. Terms that do not depend on
     the key shift all scores of a row equally: softmax is invariant to them, so u and b get no gradient.
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k.
     """
 
     equation = "q · U k + u · q + w · k + b"
@@ -26,8 +30,7 @@ class Biaffine(Scorer):
 
     def prepare(self, keys: Keys) -> Prepared:
         """[U k + u; w · k + b] (B, S, query_size + 1)."""
-        projected: Prepared = self.key_layer(keys)
-        return projected
+        return self.key_layer(keys)
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         prepared = prepared.transpose(1, 2)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
@@ -15,10 +15,14 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class Cosine(Scorer):
     """q · k / (|q| |k| τ) (Graves et al. 2014, eq. 5 and 6, with β = 1/τ).
 
-    Scores lie in [-1/τ, 1/τ], so the temperature τ bounds how sharp a softmax can become: at τ = 1 no weight
-    over 50 keys can exceed e² / (e² + 49) = 0.13, hence the default of 0.1. With learned=True it is the initial value
-    of τ, and log τ is learned, as in Radford et al. 2021, sec. 2.3, so that τ stays positive. There are no other
-    parameters. A zero vector has no direction; it scores 0.
+    Scores lie in [-1/τ, 1/τ], so the temperature bounds how sharp a softmax can become: at τ = 1 no weight over 50 keys
+    can exceed e² / (e² + 49) = 0.13, hence the default of 0.1. A zero vector has no direction; it scores 0.
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k; the same.
+        temperature: τ, or its initial value.
+        learned: Whether log τ is learned, as in Radford et al. 2021, sec. 2.3, so that τ stays positive.
     """
 
     equation = "q · k / (|q| |k| τ)"

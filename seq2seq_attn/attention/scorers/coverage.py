@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizer import full_precision
-from seq2seq_attn.attention.registry import need_positive
-from seq2seq_attn.attention.scorer import HistoryScorer
+from seq2seq_attn.attention.scorer import HistoryScorer, hidden_size_of, output_vector
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 
 
@@ -16,8 +16,14 @@ class LinguisticCoverage(HistoryScorer):
     """v · tanh(W q + U k + V C_j + b), C_ij = C_i-1,j + a_ij / Φ_j, Φ_j = N σ(U_f k_j) (Tu et al. 2016, sec. 3.1).
 
     C is the total weight that a word has received, divided by its fertility Φ: the number of target words that it
-    produces, at most N = `max_fertility`. C is 0 before the first step. W is (hidden_size, query_size), U (hidden_size,
-    key_size), U_f (key_size,), V, b and v (hidden_size,); hidden_size None takes query_size.
+    produces. C is 0 before the first step. W is (hidden_size, query_size), U (hidden_size, key_size), U_f (key_size,),
+    V, b and v (hidden_size,).
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k.
+        hidden_size: The width of the hidden layer; None takes query_size.
+        max_fertility: N, in words.
     """
 
     equation = "v · tanh(W q + U k + V C_j + b), C_j = Σ a_j / Φ_j over the steps before, Φ_j = N σ(U_f k_j)"
@@ -27,14 +33,14 @@ class LinguisticCoverage(HistoryScorer):
         self, query_size: int, key_size: int, hidden_size: int | None = None, max_fertility: float = 2.0
     ) -> None:
         super().__init__(query_size, key_size)
-        hidden_size = query_size if hidden_size is None else hidden_size
-        need_positive(self, hidden_size=hidden_size, max_fertility=max_fertility)
+        hidden_size = hidden_size_of(self, hidden_size)
+        need_positive(self, max_fertility=max_fertility)
         self.max_fertility = max_fertility
         self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
         self.key_layer = nn.Linear(key_size, hidden_size)
         self.fertility_layer = nn.Linear(key_size, 1, bias=False)
         self.coverage_layer = nn.Linear(1, hidden_size, bias=False)
-        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
+        self.v = nn.Parameter(output_vector(hidden_size))
 
     def prepare(self, keys: Keys) -> Prepared:
         """[U k + b; Φ] (B, S, hidden_size + 1)."""
@@ -59,9 +65,15 @@ class LinguisticCoverage(HistoryScorer):
 class NeuralCoverage(HistoryScorer):
     """v · tanh(W q + U k + V C_j + b), C_ij = GRU(C_i-1,j; a_ij, k_j, q_i) (Tu et al. 2016, sec. 3.1, with gating).
 
-    A state of size `coverage_size` at every position, 0 before the first step, is updated with the weight a_ij of the
-    position, its key and the query. W is (hidden_size, query_size), U (hidden_size, key_size), V
-    (hidden_size, coverage_size), b and v (hidden_size,); hidden_size None takes query_size.
+    A state at every position, 0 before the first step, is updated with the weight a_ij of the position, its key and the
+    query. W is (hidden_size, query_size), U (hidden_size, key_size), V (hidden_size, coverage_size), b and v
+    (hidden_size,).
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k.
+        hidden_size: The width of the hidden layer; None takes query_size.
+        coverage_size: The width of C_j.
     """
 
     equation = "v · tanh(W q + U k + V C_j + b), C_j = GRU(C_j; a_j, k_j, q) after every step"
@@ -69,14 +81,14 @@ class NeuralCoverage(HistoryScorer):
 
     def __init__(self, query_size: int, key_size: int, hidden_size: int | None = None, coverage_size: int = 10) -> None:
         super().__init__(query_size, key_size)
-        hidden_size = query_size if hidden_size is None else hidden_size
-        need_positive(self, hidden_size=hidden_size, coverage_size=coverage_size)
+        hidden_size = hidden_size_of(self, hidden_size)
+        need_positive(self, coverage_size=coverage_size)
         self.sizes = [hidden_size, 3 * coverage_size]
         self.query_layer = nn.Linear(query_size, hidden_size, bias=False)
         self.key_layer = nn.Linear(key_size, hidden_size)
         self.coverage_layer = nn.Linear(coverage_size, hidden_size, bias=False)
         self.cell = CoverageCell(query_size, key_size, coverage_size)
-        self.v = nn.Parameter(torch.empty(hidden_size).uniform_(-1, 1) * hidden_size**-0.5)
+        self.v = nn.Parameter(output_vector(hidden_size))
 
     def prepare(self, keys: Keys) -> Prepared:
         """[U k + b; the contribution of the keys to the gates] (B, S, hidden_size + 3 coverage_size)."""

@@ -9,7 +9,12 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
 
 class Dot(Scorer):
-    """q · k (Luong et al. 2015, sec. 3.1, "dot"). No parameters; query and key must have the same size."""
+    """q · k (Luong et al. 2015, sec. 3.1, "dot"). No parameters.
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k; the same.
+    """
 
     equation = "q · k"
     source = 'Luong et al. 2015, sec. 3.1, "dot"'

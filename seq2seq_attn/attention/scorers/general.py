@@ -10,7 +10,12 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
 
 class General(Scorer):
-    """q · W k (Luong et al. 2015, sec. 3.1, "general"); W is (query_size, key_size)."""
+    """q · W k (Luong et al. 2015, sec. 3.1, "general"); W is (query_size, key_size).
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k.
+    """
 
     equation = "q · W k"
     source = 'Luong et al. 2015, sec. 3.1, "general"'
@@ -21,8 +26,7 @@ class General(Scorer):
 
     def prepare(self, keys: Keys) -> Prepared:
         """W k (B, S, query_size): applied to the keys, the matrix is needed only once per sentence."""
-        projected: Prepared = self.key_layer(keys)
-        return projected
+        return self.key_layer(keys)
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         return torch.bmm(query, prepared.transpose(1, 2))

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
@@ -14,10 +14,15 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class Location(Scorer):
     """Position j scores w_j · q, w_j being row j of W (Luong et al. 2015, eq. 8: a = softmax(W q)).
 
-    W is (max_length, query_size). Keys have no effect. A source shorter than max_length uses the first rows of W. In a
-    longer one, positions from max_length on score -inf and are never read, as in the paper. A position before
-    max_length must remain to be read, as is always the case with padding on the right; where a window or a mask leaves
-    none, the scores say nothing and all positions that it leaves are read alike.
+    W is (max_length, query_size). A source shorter than max_length uses the first rows of W. In a longer one, positions
+    from max_length on score -inf and are never read, as in the paper. A position before max_length must remain to be
+    read, as is always the case with padding on the right; where a window or a mask leaves none, the scores say nothing
+    and all positions that it leaves are read alike.
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k, which has no effect.
+        max_length: The number of positions that can be read.
     """
 
     equation = "w_j · q at position j"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seq2seq_attn.attention.registry import need_positive
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
@@ -12,6 +12,11 @@ class NegativeSquaredDistance(Scorer):
 
     Under softmax the weights are Gaussian kernels around the query, of variance τ / 2. The differences of all pairs
     take (B, T, S, d) numbers of memory.
+
+    Args:
+        query_size: d, the width of q.
+        key_size: The width of k; the same.
+        temperature: τ.
     """
 
     equation = "-|q - k|² / τ"

@@ -13,9 +13,15 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 class NormalizedAdditive(Scorer):
     """g v / |v| · tanh(W q + U k + b) + r (Raffel et al. 2017, eq. 16): v under weight normalization.
 
-    (Salimans & Kingma 2016, eq. 2.) W, U, b and v are those of `Additive`; the gain g starts at 1/√hidden_size, the
-    offset r at `initial_offset`. Softmax is invariant to r, which then gets no gradient. Sigmoid and monotonic
-    attention are not: a negative offset prevents them from reading everything at once at the start of training.
+    (Salimans & Kingma 2016, eq. 2.) W, U, b and v are those of `Additive`; the gain g starts at 1/√hidden_size. Softmax
+    is invariant to the offset r, which then gets no gradient. Sigmoid and monotonic attention are not: a negative
+    offset prevents them from reading everything at once at the start of training.
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k.
+        hidden_size: The width of the hidden layer; None takes query_size.
+        initial_offset: r before training.
     """
 
     equation = "g v / |v| · tanh(W q + U k + b) + r"

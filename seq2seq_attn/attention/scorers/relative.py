@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.scorer import HistoryScorer, ScorerFactory, new_scorer
 from seq2seq_attn.attention.scorers.general import General
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
@@ -15,8 +15,14 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 class Relative(HistoryScorer):
     """F(q_i, k_j) + b[clip(j - i)], clip to ±max_distance (Shaw et al. 2018, sec. 3.2; a scalar as in T5, Raffel 2020).
 
-    `scorer` creates F with the same sizes. b has 2 max_distance + 1 entries, initialized to 0. Positions j and steps i
-    count from 0, so padding must be on the right. The history is the number of steps and the history of F.
+    b has 2 max_distance + 1 entries, initialized to 0. Positions j and steps i count from 0, so padding must be on the
+    right. The history is the number of steps and the history of F.
+
+    Args:
+        query_size: The width of q.
+        key_size: The width of k.
+        scorer: Creates F with these sizes.
+        max_distance: The distance in positions from which on b is the same.
     """
 
     equation = "F(q_i, k_j) + b[clip(j - i)] at step i and position j, F any scorer"
@@ -31,11 +37,9 @@ class Relative(HistoryScorer):
 
     @property
     def can_extend(self) -> bool:
-        """As for F: the history adds only the number of steps."""
         return self.scorer.can_extend
 
     def prepare(self, keys: Keys) -> Prepared:
-        """What F prepares."""
         return self.scorer.prepare(keys)
 
     def start(self, prepared: Prepared) -> History:

@@ -11,7 +11,12 @@ from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
 
 class ScaledDot(Scorer):
-    """q · k / √d with d = query_size = key_size (Vaswani et al. 2017, eq. 1). No parameters."""
+    """q · k / √d (Vaswani et al. 2017, eq. 1). No parameters.
+
+    Args:
+        query_size: d, the width of q.
+        key_size: The width of k; the same.
+    """
 
     equation = "q · k / √d"
     source = "Vaswani et al. 2017, eq. 1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.normalizer import full_precision
-from seq2seq_attn.attention.registry import need_positive
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 from seq2seq_attn.attention.window import View, Window, token_count, token_positions
 
@@ -14,9 +14,14 @@ from seq2seq_attn.attention.window import View, Window, token_count, token_posit
 class LocalP(Window):
     """Local-p: p_t = S σ(v · tanh(W q)); weights are multiplied with exp(-(s - p_t)² / 2d²), d = D / 2.
 
-    (Luong et al. 2015, eq. 9 and 10.) S is the number of tokens, s runs from 1 to S, D is `half_width`: only tokens
-    with |s - p_t| ≤ D are read. W is (hidden_size, query_size), v (hidden_size,), hidden_size None takes query_size.
-    As in the paper, the weights sum to less than 1; the gradients of W and v flow through the Gaussian.
+    (Luong et al. 2015, eq. 9 and 10.) S is the number of tokens, s runs from 1 to S: only tokens with |s - p_t| ≤ D are
+    read. W is (hidden_size, query_size), v (hidden_size,). As in the paper, the weights sum to less than 1; the
+    gradients of W and v flow through the Gaussian.
+
+    Args:
+        query_size: The width of q.
+        half_width: D, in tokens.
+        hidden_size: The width of the hidden layer; None takes query_size.
     """
 
     equation = "exp(-2 (s - p)² / D²) if |s - p| ≤ D, else 0; p = S σ(v · tanh(W q))"

@@ -12,8 +12,12 @@ from seq2seq_attn.attention.window import View, Window, token_count, token_posit
 class RandomToken(Window):
     """Step t reads token p_t and nothing else, whatever the scorer; p_t is drawn from the S tokens: a baseline.
 
-    The weights are as sharp as weights can be, and carry no information about where to read. p_t depends only on
-    `seed`, S and t: training and translation read the same tokens, whatever the rest of the batch and the beam.
+    The weights are as sharp as weights can be, and carry no information about where to read. p_t depends only on the
+    seed, S and t: training and translation read the same tokens, whatever the rest of the batch and the beam.
+
+    Args:
+        query_size: The width of q, which has no effect.
+        seed: Chooses among sequences of tokens.
     """
 
     equation = "s = p, p drawn from the S tokens by a hash of seed, S and t"
