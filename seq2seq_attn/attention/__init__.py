@@ -101,5 +101,7 @@ for _folder in (scorers, normalizers, windows, positions):
     registry.import_folder(_folder.__name__, _folder.__path__)
 globals().update({part.__name__: part for part in (*_scorers, *_normalizers, *_windows, *_positions)})
 __all__ = sorted(
-    name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")
+    name
+    for name, value in globals().items()
+    if name[0] != "_" and getattr(value, "__module__", "").startswith(f"{__name__}.")
 )

@@ -121,7 +121,8 @@ def read_options(part: type[nn.Module], words: Sequence[str]) -> dict[str, Any]:
         kinds = [get_origin(each) or each for each in get_args(wanted) or (wanted,)]
         if float in kinds:
             kinds.append(int)
-        if all(isinstance(each, type) for each in kinds) and not isinstance(value, tuple(kinds)):
+        is_checked = all(isinstance(each, type) and each not in (Any, Parameter.empty) for each in kinds)
+        if is_checked and not isinstance(value, tuple(kinds)):
             raise UserError(f"{name}={text}: {part.__name__} takes {getattr(wanted, '__name__', wanted)}")
         values[name] = value
     return values

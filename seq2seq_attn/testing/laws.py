@@ -101,11 +101,11 @@ def laws_of(part: Any, query_size: int | None = None, key_size: int | None = Non
     """The laws of a scorer, normalizer, window or context, each of which can be called.
 
     Args:
-        part: a class, which is constructed with the sizes and options; an instance, which is examined as it is; or the
+        part: A class, which is constructed with the sizes and options; an instance, which is examined as it is; or the
             name of a class, as in "additive", "my_scorer.py:MyScorer" or "package.module:MyScorer".
-        query_size: the size of a query; 16 by default.
-        key_size: the size of a key; 24 by default, or `query_size` if both must be equal.
-        options: further arguments of the constructor. A context may require sizes, a `scorer`, an `attention`, a
+        query_size: The size of a query; 16 by default.
+        key_size: The size of a key; 24 by default, or `query_size` if both must be equal.
+        options: Further arguments of the constructor. A context may require sizes, a `scorer`, an `attention`, a
             `context` or a `summary`; if it requires anything else, pass an instance.
 
     Returns:
@@ -128,7 +128,7 @@ def parametrize_with_laws(*parts: Any) -> Any:
             law()
 
     Args:
-        parts: classes or instances, as `laws_of` takes them.
+        parts: Classes or instances, as `laws_of` takes them.
     """
     import pytest
 
@@ -142,7 +142,7 @@ def check_part(part: Any, query_size: int | None = None, key_size: int | None = 
             check_part(MyScorer, hidden_size=16)
 
     Args:
-        part, query_size, key_size, options: as for `laws_of`.
+        part, query_size, key_size, options: As for `laws_of`.
 
     Raises:
         AssertionError: Laws are broken; the message has one sentence for each.
@@ -199,7 +199,14 @@ class Report(NamedTuple):
 def check(part: Any, query_size: int | None = None, key_size: int | None = None, **options: Any) -> Report:
     """Checks a scorer, normalizer, window or context against all laws of its kind, and reports on each.
 
-    Arguments and exceptions are those of `seq2seq_attn.testing.laws_of`.
+    Args:
+        part, query_size, key_size, options: As for `seq2seq_attn.testing.laws_of`.
+
+    Returns:
+        What came of every law; printed, one line for each.
+
+    Raises:
+        UserError: There is no such part, or it cannot be constructed with these sizes and options.
 
     >>> from seq2seq_attn.attention import Dot
     >>> report = s2s.check(Dot, query_size=8, key_size=8)

@@ -94,20 +94,29 @@ def walk(
     normalizer: str | type[Normalizer] | Options | None = None,
     seed: int | None = None,
 ) -> Walk | SelfAttentionWalk:
-    """Attention step by step: scores, weights and weighted sum, each with its equation, inputs and result.
+    """Computes attention step by step: scores, weights and weighted sum, each with its equation, inputs and result.
 
-    `query` has a row per step, `states` a row per word; by default they are those of a small example. `values`, of
-    which the context is the sum, are by default the states. `words` label the states. The scorer and the normalizer
-    (softmax) are names as in a configuration, classes, or either of them with options, as in
-    `{"name": "additive", "hidden_size": 4}`; `seed` (1) initializes the scorer's parameters. An `Attention`, such as a
-    trained one, is walked through as it is. The result shows itself as text and holds all numbers, in double precision
-    unless the given attention has another one.
+    The result shows itself as text and holds all numbers, in double precision unless a given `Attention` has another.
 
-    `"self-attention"` in place of a scorer walks through self-attention: queries, keys and values, scores, weights and
-    sum, then two heads, a causal mask and positions. `states` are then the vectors of three words, with four numbers
-    each; of the other arguments it takes `words` only.
+    Args:
+        scorer: A name as in a configuration, a class, or either of them with options, as in
+            `{"name": "additive", "hidden_size": 4}`; or an `Attention`, such as a trained one, which is walked through
+            as it is. `"self-attention"` walks through self-attention instead: queries, keys and values, scores, weights
+            and sum, then two heads, a causal mask and positions.
+        query: A row per step; by default that of a small example.
+        states: A row per word; by default those of a small example. For self-attention: the vectors of three words,
+            with four numbers each.
+        values: A row per word, of which the context is the sum; by default the states.
+        words: Labels of the states.
+        normalizer: As `scorer`; softmax by default.
+        seed: Initializes the scorer's parameters; 1 by default.
 
-    UserError: there is no such scorer, sizes do not fit, or numbers are not finite.
+    Returns:
+        The walk; `steps` has an item for each query. Of self-attention a `SelfAttentionWalk`.
+
+    Raises:
+        UserError: There is no such scorer, sizes do not fit, numbers are not finite, or self-attention gets more than
+            states and words.
 
     >>> step = s2s.walk("dot", query=[[1, 0]], states=[[2, 0], [0, 2]]).steps[0]
     >>> step.scores.tolist(), [round(weight, 3) for weight in step.weights.tolist()]

@@ -49,7 +49,7 @@ def test_a_part_is_a_class_an_instance_or_a_name(only_laws):
 def test_a_report_is_what_the_command_prints(only_laws, printed):
     only_laws("saturation")
     report = s2s.check(Dot, query_size=8)
-    assert f"{report}\n\n" == printed("check", "dot", "--query-size", "8")
+    assert f"{report}\n\n" == printed("check", "dot", "query_size=8")
     assert "2 hold, 0 broken, 1 warned of, 0 skipped" in repr(report)
 
 

@@ -87,7 +87,7 @@ def test_the_exit_code_is_1_if_one_of_several_scorers_is_broken(program, file, o
         (["nowhere:Distance"], ["nowhere: cannot be imported", "a file ends in .py"]),
         (["hidden_size=16"], ["no part is named"]),
         (["additive", "hidden_size=many"], ["hidden_size=many", "Additive takes int"]),
-        (["additive", "hidden_sizes=5"], ["'hidden_sizes'", "'hidden_size'"]),
+        (["additive", "hidden_sizes=5"], ["'hidden_sizes'", "it has: hidden_size"]),
         (["{file}:Distance", "key_size=5"], ["Distance needs query_size == key_size, got 16 and 5"]),
         (["additive", "dto"], ["no scorer 'dto'"]),
         (["additive", "query_size=99999999999"], ["Additive(query_size=99999999999", "cannot be constructed"]),

@@ -8,8 +8,12 @@ from seq2seq_attn.attention import (
     FixedContext,
     General,
     KeyValueAttention,
+    LastState,
+    LearnedPool,
     LocalM,
+    LocationAware,
     MeanContext,
+    Monotonic,
     MultiHead,
     NoContext,
     RandomToken,
@@ -104,6 +108,14 @@ OURS = [
     if part.__module__.startswith("seq2seq_attn.")
 ]
 CONTEXTS = [NoContext, MeanContext, FixedContext, Attention, MultiHead, ChunkwiseAttention]
+INSTANCES = {
+    "last state": lambda: FixedContext(LastState(directions=2), 24),
+    "learned pool": lambda: FixedContext(LearnedPool(24), 24),
+    "key and value": lambda: KeyValueAttention(Attention(General(16, 12))),
+    "multi-head, chunkwise": lambda: MultiHead(
+        ChunkwiseAttention(Attention(General(8, 6), Monotonic()), LocationAware(8, 6), 2), 2, 16, 24
+    ),
+}
 
 
 def each(table):
@@ -169,9 +181,9 @@ def test_our_parts_keep_all_laws(part):
     assert outcomes(part)["broken"] == {}
 
 
-def test_a_context_around_another_size_of_keys_is_checked_as_an_instance():
-    context = KeyValueAttention(Attention(General(16, 12)))
-    assert outcomes(context, query_size=16, key_size=24)["broken"] == {}
+@pytest.mark.parametrize("make", INSTANCES.values(), ids=INSTANCES)
+def test_our_contexts_keep_all_laws_as_instances(make):
+    assert outcomes(make(), query_size=16, key_size=24)["broken"] == {}
 
 
 def test_weight_on_padding_is_found_wherever_it_comes_from(monkeypatch):

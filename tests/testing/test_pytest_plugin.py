@@ -1,5 +1,6 @@
 """`pytest --check-scorer`: what it collects, what it reports, and that it costs nothing if it is not used."""
 
+import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -49,11 +50,6 @@ def run(folder, monkeypatch):
     return run
 
 
-def run_in_a_process(*arguments):
-    done = subprocess.run([sys.executable, "-m", "pytest", *arguments], capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
 def outcomes(out):
     return dict(line.split()[:2] for line in out.splitlines() if line.endswith("%]"))
 
@@ -73,8 +69,11 @@ EXPECTED = {
 
 def test_without_the_option_nothing_else_is_imported(folder):
     (folder / "test_loaded.py").write_text(LOADED)
-    code, out = run_in_a_process("test_loaded.py")
-    assert code == 0, out
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "seq2seq_attn.pytest_plugin", "test_loaded.py"],
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
 
 
 def test_an_unknown_scorer_is_a_usage_error(run):

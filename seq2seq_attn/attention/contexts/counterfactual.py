@@ -103,14 +103,6 @@ class RecomputedContext(Context):
         contexts, weights = self.recomputed(contexts, weights, source)
         return contexts, weights if need_weights else None, *later
 
-    def by_sentence(self, rows: Tensor) -> Tensor:
-        """Returns (B, heads * T, ...) of the rows (B * heads, T, ...)."""
-        return torch.unflatten(rows, 0, (-1, self.heads)).flatten(1, 2)
-
-    def by_head(self, rows: Tensor) -> Tensor:
-        """Returns (B * heads, T, ...) of the rows (B, heads * T, ...)."""
-        return torch.unflatten(rows, 1, (self.heads, -1)).flatten(0, 1)
-
 
 class Counterfactual(RecomputedContext):
     """C_i = Σ_j a'_ij v_j, where a' = change(a) for the weights a of `context`.
@@ -132,10 +124,11 @@ class Counterfactual(RecomputedContext):
     def recomputed(
         self, contexts: Contexts, weights: Weights, source: CounterfactualSource
     ) -> tuple[Contexts, Weights]:
-        by_sentence = self.by_sentence(weights)
+        by_sentence = torch.unflatten(weights, 0, (-1, self.heads)).flatten(1, 2)  # (B, heads * T, S)
         sentences = len(by_sentence) // (1 + len(self.changes))
         own, is_token = by_sentence[:sentences], source.is_token[:: self.heads][:sentences]
-        read = self.by_head(torch.cat([own, *(change(own, is_token) for change in self.changes)]))
+        read = torch.cat([own, *(change(own, is_token) for change in self.changes)])
+        read = torch.unflatten(read, 1, (self.heads, -1)).flatten(0, 1)
         return torch.bmm(read, source.values), read
 
 
