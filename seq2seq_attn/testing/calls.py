@@ -157,9 +157,9 @@ def memory(subject: Subject) -> str | None:
     changed = [name for name, tensor in part.named_buffers() if not torch.equal(tensor, buffers[name])]
     if changed:
         return f"a call in eval mode changes {', '.join(changed)}"
-    part, alive = subject.fresh(), []
-    gc.freeze()  # so that only what the calls leave behind is counted
+    gc.freeze()  # so that only the tensors of a new part, and what its calls leave behind, are counted
     try:
+        part, alive = subject.fresh(), []
         for _ in range(4):
             alive.append(_living_tensors())
             subject.run(part, inputs)
