@@ -114,7 +114,7 @@ class Model:
         """Translates sentences; a blank sentence has a blank translation.
 
         The score of a translation is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`; with `mbr`,
-        it is the mean utility, chrF or sentence BLEU against all candidates. With `temperature`, `top_k`, `top_p` or
+        it is the mean score against all candidates. With `temperature`, `top_k`, `top_p` or
         `seed`, translations are drawn at random.
 
         A word that the model predicts without knowing it is shown as `<unk>`, unless `replace_unknown`. The unknown

@@ -25,7 +25,7 @@ from seq2seq_attn.corpora.codec import load_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import GoldCorpus, trivial_error_rates
+from seq2seq_attn.evaluation.alignment import GoldCorpus
 from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok, score_sentences
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
@@ -33,7 +33,7 @@ from seq2seq_attn.files.checksums import record
 from seq2seq_attn.files.lock import locked
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.report.conclusion import conclusion
-from seq2seq_attn.report.table import breakdown_tables, markdown
+from seq2seq_attn.report.table import breakdown_tables
 from seq2seq_attn.report.write import read_contents
 from seq2seq_attn.results.attention import CORPUS
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
@@ -187,15 +187,6 @@ def test_planned_contrasts_are_tested_with_the_comparisons(grid, results, tmp_pa
     (table,) = (each for each in breakdown_tables(compared) if each.name == "planned contrasts")
     assert table.columns[0].cells[0].value == "mean against attention"
     assert f"{gap:+.1f}" in table.columns[1].cells[0].value
-
-
-def test_trivial_alignments_stand_beside_the_alignment_error_rate(results, grid):
-    test_set = read_test(grid.runs[0].config.data.test)
-    trivial = trivial_error_rates(test_set.gold, test_set.pairs.source, test_set.pairs.target)
-    assert results.aer_rivals.items() >= trivial.items()
-    beside = "AER without attention: diagonal "
-    assert beside in markdown(results)
-    assert beside not in markdown(replace(results, aer_rivals={}))
 
 
 def test_every_score_and_test_has_its_signature(results, grid):

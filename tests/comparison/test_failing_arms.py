@@ -117,7 +117,7 @@ def test_a_comparison_whose_runs_all_fail_says_why(grid_with, tmp_path):
     ],
 )
 def test_whatever_stops_one_seed_is_its_reason_and_the_arm_keeps_its_other_seed(
-    grid, tmp_path, monkeypatch, error, reason
+    grid, finished, monkeypatch, error, reason
 ):
     real = run_training.train
 
@@ -128,13 +128,13 @@ def test_whatever_stops_one_seed_is_its_reason_and_the_arm_keeps_its_other_seed(
 
     monkeypatch.setattr(run_training, "train", train)
     said = []
-    results = compare(grid, tmp_path / "mine", say=said.append)
+    results = compare(grid, finished, say=said.append)
     assert [(each.arm, each.seed, each.reason) for each in results.missing] == [("attention", 2, reason)]
     assert [arm.seeds for arm in results.arms] == [(1, 2), (1,)]
     assert any("Traceback" in text for text in said) == isinstance(error, ZeroDivisionError), "a defect keeps it"
     assert f"Missing: attention, seed 2: {reason}." in conclusion(results)
     monkeypatch.setattr(run_training, "train", real)
-    whole = compare(grid, tmp_path / "mine")
+    whole = compare(grid, finished)
     assert (whole.missing, whole.arms[1].seeds) == ((), (1, 2))
 
 

@@ -54,16 +54,6 @@ def test_the_paired_bootstrap_of_single_runs_equals_sacrebleus_command(by_comman
     assert (interval.high - interval.low) / 2 == of_system["ci"]
 
 
-def test_the_bootstrap_signature_is_sacrebleus_with_the_number_of_pooled_runs(references, spoil, sacrebleu_command):
-    lines = spoil(references, 0.3, seed=2)
-    printed = sacrebleu_command(references, [lines], "--confidence")
-    system, baseline = (bleu_counts([each], references) for each in (lines, references))
-    assert paired_bootstrap(system, baseline).signature == printed["signature"]
-    pooled = paired_bootstrap(bleu_counts([lines] * 3, references), baseline, resamples=70, seed=6)
-    assert "|bs:70|seed:6|" in pooled.signature
-    assert "|runs:3+1|version:" in pooled.signature
-
-
 def test_pooled_runs_score_the_mean_of_their_bleu_on_each_resample(references, spoil):
     """Against a direct computation: BLEU of the resampled lines themselves."""
     references = references[:37]
@@ -138,13 +128,13 @@ def test_the_randomization_test_of_single_runs_equals_sacrebleus_command(by_comm
     assert result.difference == of_system["score"] - of_baseline["score"]
 
 
-def test_the_randomization_signature_is_sacrebleus_with_the_number_of_pooled_runs(references, spoil):
+@pytest.mark.parametrize(("test", "kind"), [(paired_bootstrap, "bs"), (approximate_randomization, "ar")])
+def test_the_signature_is_sacrebleus_with_the_number_of_pooled_runs(test, kind, references, spoil):
     system = spoil(references, 0.3, seed=2)
-    signatures, _ = PairedTest([("b", references), ("s", system)], {"BLEU": BLEU()}, [references], "ar", 70)()
-    ours, theirs = counted(references, system, references)
-    assert approximate_randomization(ours, theirs, trials=70).signature == str(signatures["BLEU"])
+    signatures, _ = PairedTest([("b", references), ("s", system)], {"BLEU": BLEU()}, [references], kind, 70)()
+    assert test(*counted(references, system, references), 70).signature == str(signatures["BLEU"])
     runs = [bleu_counts([lines] * 3, references) for lines in (system, references)]
-    assert "|runs:3+3|" in approximate_randomization(*runs, trials=70).signature
+    assert "|runs:3+3|version:" in test(*runs, 70).signature
 
 
 def test_pooled_runs_are_swapped_pairwise_with_one_coin_per_sentence(references, spoil):
