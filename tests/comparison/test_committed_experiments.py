@@ -35,14 +35,6 @@ def ladder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
-def test_every_arm_has_a_valid_configuration(path):
-    grid = read_experiment(path)
-    experiment = grid.experiment
-    seeds = [len(change.get("seeds", experiment.seeds)) for change in experiment.arms.values()]
-    assert [len(runs) for _, runs in grid.arms()] == seeds
-
-
-@pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
 def test_every_arm_builds_a_model_that_predicts(path):
     source, target = pad([[5, 6, 7, 3], [8, 3]]), pad([[4, 5, 3], [6, 7, 9]])
     for _, (run, *_) in read_experiment(path).arms():
