@@ -149,10 +149,7 @@ def _panel_per_arm(
         for other in means:
             if other != arm:
                 axes.plot(*means[other], color="#BBBBBB", linewidth=0.8)
-        if len(seeds) > 1:
-            for points in seeds:
-                axes.plot(*_columns(points), color=COLORS[0], linewidth=0.7, alpha=0.5)
-        axes.plot(*means[arm], color=COLORS[0], marker="o", markersize=2, linewidth=2, label=arm)
+        _draw_seeds(axes, arm, seeds, {"color": COLORS[0], "marker": "o", "markersize": 2})
         axes.set_title(textwrap.fill(arm, width=24), fontsize=9)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
         axes.tick_params(labelbottom=place >= len(arms) - PANELS)  # the lowest panel of each column
@@ -182,13 +179,17 @@ def loss_points(curve: Curve) -> Points:
 def _curves_panel(axes: Axes, quantity: str, arms: Mapping[str, Sequence[Points]]) -> None:
     styles = line_styles(list(arms))
     for arm, seeds in arms.items():
-        if len(seeds) > 1:
-            for points in seeds:
-                axes.plot(*_columns(points), color=styles[arm]["color"], linewidth=0.7, alpha=0.5)
-        axes.plot(*_columns(mean_over_seeds(seeds)), label=arm, linewidth=2, markersize=5, **styles[arm])
+        _draw_seeds(axes, arm, seeds, {"markersize": 5, **styles[arm]})
     axes.set_xlabel("epoch")
     axes.set_ylabel(quantity)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _draw_seeds(axes: Axes, arm: str, seeds: Sequence[Points], look: Mapping[str, Any]) -> None:
+    """A thick line for the mean over the seeds of an arm, over a thin line per seed if there are several."""
+    for points in seeds if len(seeds) > 1 else ():
+        axes.plot(*_columns(points), color=look["color"], linewidth=0.7, alpha=0.5)
+    axes.plot(*_columns(mean_over_seeds(seeds)), label=arm, linewidth=2, **look)
 
 
 def _columns(points: Points) -> tuple[list[float], list[float]]:
