@@ -59,19 +59,17 @@ def test_the_csv_file_contains_the_exact_numbers_of_results_json(results, values
     ]
 
 
-@pytest.mark.parametrize("which", ["results", "whole"])
-def test_the_latex_tables_have_the_cells_of_the_markdown_tables(which, request):
-    results = request.getfixturevalue(which)
+def test_the_latex_tables_have_the_cells_of_the_markdown_tables(whole):
     plain = {r"\\": "", "$-$": "-", "$<$": "<", r"$\pm$": "±", "--": "–", "{[}": "[", r"\%": "%"}
     in_latex, in_markdown = {}, {}
-    for line in as_latex(results).splitlines():
+    for line in as_latex(whole).splitlines():
         if " & " in line and not line.startswith("%"):
             text = re.sub(r"\{\\footnotesize (.*?)\}(?= |$)", r"\1", line)
             for latex, character in plain.items():
                 text = text.replace(latex, character)
             arm, *rest = (cell.strip() for cell in re.split(r" & ", text))
             in_latex.setdefault(arm, []).extend(rest)
-    for line in markdown(results).splitlines():
+    for line in markdown(whole).splitlines():
         if line.startswith("| ") and "---" not in line:
             arm, *rest = (re.sub(r"(?<=\d)-(?=\d)", "–", cell.strip()) for cell in line[2:-2].split(" | "))
             in_markdown.setdefault(arm, []).extend(rest)
@@ -80,10 +78,9 @@ def test_the_latex_tables_have_the_cells_of_the_markdown_tables(which, request):
     }
 
 
-@pytest.mark.parametrize(("which", "tables"), [("results", 2 + 1), ("whole", 2 + 3 + 1 + 1)])
-def test_every_row_of_a_latex_table_has_a_cell_for_each_column(which, tables, request):
-    found = as_latex(request.getfixturevalue(which)).split(r"\begin{tabular}")[1:]
-    assert len(found) == tables
+def test_every_row_of_a_latex_table_has_a_cell_for_each_column(whole):
+    found = as_latex(whole).split(r"\begin{tabular}")[1:]
+    assert len(found) == 2 + 3 + 1 + 1
     for table in found:
         columns = re.match(r"\{(lr+)\}", table)[1]
         rows = [line for line in table.split(r"\bottomrule")[0].splitlines() if line.endswith(r"\\")]
