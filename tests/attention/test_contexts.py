@@ -144,12 +144,6 @@ def test_attention_is_the_sum_of_values_under_its_weights(query, keys, values):
     torch.testing.assert_close(seen, torch.einsum("bts,bsv->btv", weights, values))
 
 
-def test_values_default_to_the_keys(query, keys):
-    attention = Attention(General(QUERY, KEY))
-    assert attention.value_size == KEY
-    assert_same(attention(query, attention.prepare(keys)), attention(query, attention.prepare(keys, values=keys)))
-
-
 def test_attention_normalizes_with_softmax_unless_given_another(query, keys, monkeypatch):
     monkeypatch.setattr("seq2seq_attn.attention.normalizer._normalizers._classes", {})
 

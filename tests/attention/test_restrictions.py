@@ -1,13 +1,10 @@
 """What each query may read: masks per query, causality, a bias on the scores, and calls without weights."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from catalog import AROUND_ATTENTION, ATTENTIONS, KEY, QUERY, chunkwise
-from torch import nn
 
 from seq2seq_attn.attention import (
     Additive,
@@ -330,25 +327,6 @@ def test_heads_may_have_masks_and_biases_of_their_own():
     torch.testing.assert_close(without[0], context)
 
 
-def test_with_biases_of_its_layers_it_is_torchs_multi_head_attention():
-    ours = MultiHead(Attention(ScaledDot(SIZE, SIZE)), HEADS, 30, 30, bias=True)
-    theirs = nn.MultiheadAttention(30, HEADS, batch_first=True)
-    with torch.no_grad():
-        theirs.in_proj_bias.normal_()
-        theirs.out_proj.bias.normal_()
-        layers = (ours.query_layer, ours.key_layer, ours.value_layer)
-        for layer, weight, bias in zip(
-            layers, theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3), strict=True
-        ):
-            layer.weight.copy_(weight)
-            layer.bias.copy_(bias)
-    ours.output_layer.load_state_dict(theirs.out_proj.state_dict())
-    x = torch.randn(B, S, 30)
-    mask = nn.Transformer.generate_square_subsequent_mask(S)
-    expected = theirs(x, x, x, key_padding_mask=(~IS_TOKEN).float().masked_fill(~IS_TOKEN, -torch.inf), attn_mask=mask)
-    assert_same(attend(ours, x, x, is_token=IS_TOKEN, causal=True), expected, atol=1e-6, rtol=1e-5)
-
-
 def test_halves_of_states_are_restricted_as_their_attention_is():
     inner = Attention(General(QUERY, 3))
     states, query = torch.randn(B, S, 6), torch.randn(B, T, QUERY)
@@ -361,10 +339,3 @@ def test_halves_of_states_are_restricted_as_their_attention_is():
 def test_a_context_without_queries_gives_no_weights_where_none_are_needed(make):
     query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
     assert attend(make(), query, keys, need_weights=False)[1] is None
-
-
-def test_attention_that_is_scaled_by_hand_is_torchs(calls, fused):
-    """`prepare` divides by √d, so torch must not."""
-    attention, (query, keys, values) = scaled_dot()
-    by_hand = ((query @ keys.transpose(1, 2)) / math.sqrt(SIZE)).softmax(-1) @ values
-    torch.testing.assert_close(attend(attention, query, keys, values, need_weights=False)[0], by_hand)

@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-from catalog import NORMALIZERS
 from torch import nn
 
 from seq2seq_attn.attention import (
     Attention,
-    Dot,
     General,
     KeyValueAttention,
     MultiHead,
@@ -89,13 +87,6 @@ def test_the_rows_of_a_cache_are_reordered_as_a_beam_reorders_its_hypotheses():
     rows = torch.tensor([2, 2, 0])
     contexts, _ = model.step(x[rows][:, 1:], cache.select(rows))
     torch.testing.assert_close(contexts, model(x)[0][rows][:, 1:])
-
-
-@pytest.mark.parametrize("name", ["sparsemax", "entmax15", "softmax, cold"])
-def test_any_normalizer(name):
-    model = SelfAttention(MultiHead(Attention(Dot(4, 4), NORMALIZERS[name]()), HEADS, SIZE, SIZE), causal=True)
-    _, weights = model(torch.randn(B, N, SIZE))
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(B, N))
 
 
 def test_it_reads_with_halves_of_the_states():
