@@ -282,7 +282,7 @@ def test_prepared_for_inference_it_predicts_the_same():
         ({"context": {"heads": 3}}, "model.context.heads=3 does not divide model.embedding_size=8"),
         ({"context": {"kind": "none"}}, "model.context.kind=none leaves a Transformer without the source"),
         ({"context": {"separate_values": True}}, "separate_values and frozen_scorer are not for a Transformer"),
-        ({"decoder": {"scorer": "linguistic_coverage"}}, "model.decoder: SelfAttention needs to read all positions at once"),
+        ({"decoder": {"scorer": "linguistic_coverage"}}, "model.decoder: SelfAttention needs to read all positions"),
         ({"embedding_size": 7, "encoder": {"heads": 1}, "decoder": {"heads": 1}}, "Sinusoidal needs an even size"),
         ({"tie_embeddings": "all"}, "model.tie_embeddings=all needs one vocabulary for both languages"),
     ],
