@@ -220,8 +220,8 @@ def test_no_error_is_in_terms_of_pydantic(record, values):
 
 
 def test_the_error_for_a_union_names_all_its_types():
-    experiment = {"name": "x", "baseline": "a", "arms": {"a": 5}, "base": "mine.yaml"}
-    with pytest.raises(UserError, match=r"^arms\.a = 5: a mapping of keys or a list is wanted$"):
+    experiment = {"name": "x", "baseline": "a", "arms": {"a": {}}, "base": 5}
+    with pytest.raises(UserError, match=r"^base = 5: a mapping of keys or the path of a file is wanted$"):
         parse(Experiment, experiment)
 
 
