@@ -22,7 +22,7 @@ from seq2seq_attn.ops.recurrent import (
     GRUSequenceCell,
 )
 from seq2seq_attn.ops.scorers import FusedAdditive, FusedConcat, FusedNegativeSquaredDistance
-from seq2seq_attn.ops.transformer import FusedResidual, InferenceDecoder, InferenceEncoder
+from seq2seq_attn.ops.transformer import InferenceDecoder, InferenceEncoder
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -32,7 +32,7 @@ FORMS: tuple[type[Form], ...] = (
     *(FusedAdditive, FusedConcat, FusedNegativeSquaredDistance),
     *(ScaledDotAttention, FusedMultiHead),
     *(GRUSequenceCell, FusedGRUCell, FusedMinGRUCell, FusedSRUCell, FusedStackedCell),
-    *(FusedRecurrentEncoder, FusedResidual),
+    FusedRecurrentEncoder,
     *(FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder),
     FusedSoftmaxHead,
 )

@@ -21,7 +21,7 @@ import platform
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.ops import native
-from seq2seq_attn.ops.autograd import first_derivative_only
+from seq2seq_attn.ops.autograd import apply, first_derivative_only
 from seq2seq_attn.ops.form import Form
 
 MIN_MULTIPLICATIONS = 1 << 20  # below this, the call costs more than oneDNN saves
@@ -260,52 +260,31 @@ class Dropout(Form, nn.Dropout):
         return "it works in place" if module.inplace else None
 
     def forward(self, input: Tensor) -> Tensor:
-        dropped = self._dropped()
+        dropped = round(self.p * LEVELS) if self.training else 0  # levels at which an element is dropped
         if dropped == 0:
             return input
-        return _drop(input, None, dropped) if _drops_by_kernel(dropped, input) else super().forward(input)
-
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + dropout(y), in one pass over memory where there is a kernel."""
-        dropped = self._dropped()
-        if x.shape == y.shape and x.dtype == y.dtype and _drops_by_kernel(dropped, x, y):
-            return _drop(y, x, dropped)
-        added: Tensor = x + self(y)
-        return added
-
-    def _dropped(self) -> int:
-        """The number of LEVELS at which an element is dropped."""
-        return round(self.p * LEVELS) if self.training else 0
+        if dropped == LEVELS or not native.has_kernels(input):
+            return super().forward(input)
+        seed = int(torch.empty((), dtype=torch.int64).random_())
+        result: Tensor = apply(_Dropout(input, dropped, seed))
+        return result
 
 
-def _drops_by_kernel(dropped: int, *inputs: Tensor) -> bool:
-    return 0 < dropped < LEVELS and all(map(native.has_kernels, inputs))
+class _Dropout(NamedTuple):
+    """What determines the mask in both passes, and the numbers or the gradients that it is applied to."""
 
+    x: Any
+    dropped: int
+    seed: int
 
-def _drop(x: Tensor, addend: Tensor | None, dropped: int) -> Tensor:
-    seed = int(torch.empty((), dtype=torch.int64).random_())
-    result: Tensor = _Dropout.apply(x, addend, dropped, seed)  # type: ignore[no-untyped-call]
-    return result
+    def forward(self) -> tuple[Tensor, _Dropout]:
+        x, dropped = self.x.contiguous(), self.dropped
+        y = torch.empty_like(x)
+        native.run(
+            "dropout", x.dtype, numbers=x.numel(), x=x, y=y, seed=self.seed, dropped=dropped,
+            scale=LEVELS / (LEVELS - dropped),
+        )  # fmt: skip
+        return y, self._replace(x=None)
 
-
-class _Dropout(torch.autograd.Function):
-    """dropout(x) or a + dropout(x) by the kernel, which derives the mask from a seed in both passes."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, addend: Tensor | None, dropped: int, seed: int) -> Tensor:
-        ctx.dropped, ctx.seed = dropped, seed
-        return _dropout(x, addend, dropped, seed)
-
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
-        grad_x = _dropout(grad_y, None, ctx.dropped, ctx.seed) if ctx.needs_input_grad[0] else None
-        return grad_x, grad_y if ctx.needs_input_grad[1] else None, None, None
-
-
-def _dropout(x: Tensor, addend: Tensor | None, dropped: int, seed: int) -> Tensor:
-    x, addend = x.contiguous(), None if addend is None else addend.contiguous()
-    y = torch.empty_like(x)
-    scale = LEVELS / (LEVELS - dropped)
-    native.run("dropout", x.dtype, numbers=x.numel(), x=x, addend=addend, y=y, seed=seed, dropped=dropped, scale=scale)
-    return y
+    def backward(self, *gradients: Tensor | None) -> _Dropout:
+        return self._replace(x=self._replace(x=gradients[0]).forward()[0])

@@ -18,11 +18,10 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Context, MultiHead, PreparedSource
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 from seq2seq_attn.models.transformer.encoder import TransformerEncoder
-from seq2seq_attn.models.transformer.layers import Residual
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.attention import why_not_scaled_dot_heads
 from seq2seq_attn.ops.form import Form, changed
-from seq2seq_attn.ops.layers import Dropout, panels, stacked
+from seq2seq_attn.ops.layers import panels, stacked
 
 ACTIVATIONS = ("relu", "gelu", "swiglu")  # in the order of the kernel's enumeration
 
@@ -115,21 +114,6 @@ def _packed(layer: Any) -> Tensor:
         norm = [around.norm.weight, around.norm.bias]
         parts += [*norm, *matrices] if around.is_pre else [*matrices, *norm]
     return torch.cat([part.detach().flatten() for part in parts])
-
-
-class FusedResidual(Form, Residual):
-    """`Residual` with dropout and sum in one pass."""
-
-    stands_for = Residual
-
-    @classmethod
-    def why_not(cls, module: Residual) -> str | None:
-        return changed(module.dropout) or Dropout.why_not(module.dropout)
-
-    def after(self, x: Tensor, y: Tensor) -> Tensor:
-        added = cast(Dropout, self.dropout).add(x, y)
-        normed: Tensor = added if self.is_pre else self.norm(added)
-        return normed
 
 
 class InferenceEncoder(Form, TransformerEncoder):

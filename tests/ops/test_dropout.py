@@ -52,22 +52,6 @@ def test_the_gradient_has_the_same_mask(dtype):
     assert 0 < (gradient == 0).sum() < gradient.numel()
 
 
-@pytest.mark.parametrize("dtype", [torch.double, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("p", [0.0, 0.25, 1.0])
-def test_added_to_a_tensor_it_has_the_mask_and_the_gradients_of_dropout_alone(p, dtype, kernel_or_torch):
-    torch.manual_seed(1)
-    x, y = (torch.randn(5, 7, dtype=dtype, requires_grad=True) for _ in range(2))
-    weights, dropout = torch.randn(5, 7, dtype=dtype), Dropout(p).train()
-    torch.manual_seed(2)
-    together = dropout.add(x.t().contiguous().t(), y)
-    torch.manual_seed(2)
-    apart = x + dropout(y)
-    rounding = 2 * torch.finfo(dtype).eps
-    torch.testing.assert_close(together, apart, rtol=0, atol=rounding * apart.abs().max().item())
-    found, expected = (torch.autograd.grad(each, [x, y], weights) for each in (together, apart))
-    assert all(map(torch.equal, found, expected))
-
-
 def test_a_dropout_that_a_user_changed_is_called():
     class Half(nn.Module):
         def forward(self, y):
@@ -80,12 +64,6 @@ def test_a_dropout_that_a_user_changed_is_called():
         residual = Residual(5, "pre").train()
         residual.dropout = dropout
         assert torch.equal(fuse(residual).after(x, y), expected)
-
-
-def test_what_is_added_may_have_another_shape_or_dtype():
-    x, y, dropout = torch.randn(5), torch.ones(3, 5), Dropout(0.5).train()
-    assert set((dropout.add(x, y) - x).round().unique().tolist()) == {0, 2}
-    assert dropout.add(x.double(), y).dtype == torch.double
 
 
 @pytest.mark.parametrize("count", [20, 30_001])

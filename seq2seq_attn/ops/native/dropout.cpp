@@ -8,12 +8,10 @@ static inline std::uint32_t hash(std::uint32_t bits) {
     return bits ^ bits >> 16;
 }
 
-// y_i = result(i, d(x_i)), where d(x) is 0 with probability `dropped` / 2^16, otherwise x * scale. The mask is a function
-// of the seed, so that the backward pass computes the same mask. One hash decides on an element of the first half and on
-// one of the second.
-template <class Result>
-static void drop(Index numbers, const Number *x, Number *y, Index seed, Index dropped, double scale, Index threads,
-                 Result result) {
+// y_i is 0 with probability `dropped` / 2^16, otherwise x_i * scale. The mask is a function of the seed, so that the
+// backward pass computes the same mask. One hash decides on an element of the first half and on one of the second.
+extern "C" void dropout(Index numbers, const Number *x, Number *y, Index seed, Index dropped, double scale,
+                        Index threads) {
     const std::uint32_t first = std::uint32_t(seed), second = std::uint32_t(std::uint64_t(seed) >> 32);
     const Index half = numbers / 2;
     const float kept = float(scale);
@@ -21,20 +19,11 @@ static void drop(Index numbers, const Number *x, Number *y, Index seed, Index dr
 #pragma omp parallel for simd num_threads(team(numbers, threads))
     for (Index i = 0; i < half; i++) {
         const std::uint32_t bits = hash(hash(std::uint32_t(i) ^ first) + second);
-        store(y[i], result(i, bits >> 16 < limit ? 0.0f : load(x[i]) * kept));
-        store(y[half + i], result(half + i, (bits & 0xffff) < limit ? 0.0f : load(x[half + i]) * kept));
+        store(y[i], bits >> 16 < limit ? 0.0f : load(x[i]) * kept);
+        store(y[half + i], (bits & 0xffff) < limit ? 0.0f : load(x[half + i]) * kept);
     }
     if (numbers % 2) {
         const std::uint32_t bits = hash(hash(std::uint32_t(half) ^ first) + second);
-        store(y[numbers - 1], result(numbers - 1, bits >> 16 < limit ? 0.0f : load(x[numbers - 1]) * kept));
+        store(y[numbers - 1], bits >> 16 < limit ? 0.0f : load(x[numbers - 1]) * kept);
     }
-}
-
-// y = d(x), or addend + d(x); addend may be null.
-extern "C" void dropout(Index numbers, const Number *x, const Number *addend, Number *y, Index seed, Index dropped,
-                        double scale, Index threads) {
-    if (addend)
-        drop(numbers, x, y, seed, dropped, scale, threads, [=](Index i, float d) { return load(addend[i]) + d; });
-    else
-        drop(numbers, x, y, seed, dropped, scale, threads, [](Index, float d) { return d; });
 }
