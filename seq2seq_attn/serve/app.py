@@ -129,7 +129,7 @@ class Call(Generic[Body]):
 
     async def answer(self, answer: tasks.Answer, length: int, work: int) -> Any:
         """What this function of the model returns, for a source of `length` tokens."""
-        (found,) = await self.run(tasks.answers(self.served), [answer], [length], work)
+        (found,) = await self.run(Task(tasks.answer, self.served, batch_size=1), [answer], [length], work)
         return found
 
 
@@ -276,7 +276,7 @@ async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
         translations = [(each, found["source"]) for found in results for each in found["translations"]]
         pairs = [(source, each["text"]) for each, source in translations]
         lengths = [len(source) + len(text) for source, text in pairs]
-        found = await call.run_on(tasks.links(call.served, AlignOptions()), pairs, lengths)
+        found = await call.run_on(Task(tasks.align, call.served, AlignOptions()), pairs, lengths)
         for (each, _), links in zip(translations, found, strict=True):
             each["links"] = links["links"]
     return {"results": results}
@@ -285,13 +285,13 @@ async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
 @_endpoint("/v1/score", requests.PairsBody)
 async def score(call: Call[requests.PairsBody]) -> dict[str, Any]:
     """Log-probabilities of given translations, in total and of each token."""
-    return await _of_pairs(call, tasks.scores(call.served))
+    return await _of_pairs(call, Task(tasks.score, call.served))
 
 
 @_endpoint("/v1/align", requests.AlignBody)
 async def align(call: Call[requests.AlignBody]) -> dict[str, Any]:
     """Links between the words of given translations, as [source word, target word], counted from 0."""
-    return await _of_pairs(call, tasks.links(call.served, call.body.options))
+    return await _of_pairs(call, Task(tasks.align, call.served, call.body.options))
 
 
 async def _of_pairs(call: Call[Any], task: Task) -> dict[str, Any]:
@@ -412,7 +412,7 @@ async def _events(
         total += step.log_probability
         yield _event("step", step_record(step) | {"text": served.text(tokens)})
         try:
-            (step,) = await call.run_on(tasks.answers(served), [answer], [length])
+            (step,) = await call.run_on(Task(tasks.answer, served, batch_size=1), [answer], [length])
         except UserError as error:
             yield _event("error", {"error": str(error)})
             return

@@ -117,21 +117,13 @@ def _translations(model: Model, lines: Sequence[str], given: tuple[SearchOptions
     return records
 
 
-def scores(served: ServedModel) -> Task:
+def score(model: Model, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """Pairs to the log-probabilities of their targets."""
-    return Task(_scores, served)
-
-
-def _scores(model: Model, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     return [each._asdict() for each in model.score(pairs)]
 
 
-def links(served: ServedModel, options: AlignOptions) -> Task:
+def align(model: Model, pairs: Sequence[tuple[str, str]], options: AlignOptions) -> list[dict[str, Any]]:
     """Pairs to the links between their words."""
-    return Task(_links, served, options)
-
-
-def _links(model: Model, pairs: Sequence[tuple[str, str]], options: AlignOptions) -> list[dict[str, Any]]:
     found = model.align(pairs, **options.model_dump())
     return [{"source": each.source, "target": each.target, "links": sorted(each.links)} for each in found]
 
@@ -139,13 +131,9 @@ def _links(model: Model, pairs: Sequence[tuple[str, str]], options: AlignOptions
 Answer = Callable[[Model], Any]  # to a request that is computed on its own
 
 
-def answers(served: ServedModel) -> Task:
-    """Functions of the model to what they return, one at a time."""
-    return Task(_answers, served, batch_size=1)
-
-
-def _answers(model: Model, functions: Sequence[Answer]) -> list[Any]:
-    return [answer(model) for answer in functions]
+def answer(model: Model, functions: Sequence[Answer]) -> list[Any]:
+    """Functions of the model to what they return."""
+    return [function(model) for function in functions]
 
 
 def step_record(step: DecodedStep) -> dict[str, Any]:
@@ -162,11 +150,11 @@ def next_step(served: ServedModel, arguments: dict[str, Any]) -> Answer:
     current = served.model
     steps = None
 
-    def answer(model: Model) -> DecodedStep | None:
+    def next_one(model: Model) -> DecodedStep | None:
         nonlocal current, steps
         current = model
         if steps is None:
             steps = decode_steps(served.asking(lambda: current.trained.at_step()).trained, **arguments)
         return next(steps, None)
 
-    return answer
+    return next_one

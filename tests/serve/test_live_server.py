@@ -110,13 +110,13 @@ def test_a_stream_that_takes_too_long_is_cut(live, endless):
 def blocked(monkeypatch):
     """Scores wait until this event is set."""
     may_go = threading.Event()
-    scores = tasks._scores
+    scores = tasks.score
 
     def waiting(*given):
         may_go.wait(20)
         return scores(*given)
 
-    monkeypatch.setattr(tasks, "_scores", waiting)
+    monkeypatch.setattr(tasks, "score", waiting)
     yield may_go
     may_go.set()
 
