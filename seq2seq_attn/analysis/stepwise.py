@@ -101,8 +101,8 @@ def decode_steps(
     model.require_steps(limit, "this prefix and what follows it")
     if options.beam_size == 1 and not options.draws:
         return _StepByStep(model, ids, interventions).steps(first, limit, options.min_length)
-    (found,) = search(_StepByStep(model, ids, interventions, first), [ids], rest)
-    decoder = _StepByStep(model, ids, interventions)
+    decoder = _StepByStep(model, ids, interventions, first)
+    (found,) = search(decoder, [ids], rest)
     return decoder.steps([*first, *found[0].tokens, EOS], min(limit, len(first) + len(found[0].tokens) + 1))
 
 
@@ -235,10 +235,14 @@ class _StepByStep(Wrapper):
         return self.opened.model.encode(self.sources)
 
     def start(self, memory: Any) -> _State:
-        state = _State(self.opened.model.start(memory), 0, 1, len(self.is_token))
+        state = self._first(memory)
         for token in self.prefix[:-1]:
             state = self.step(torch.tensor([token], device=self.is_token.device), state, memory).state
         return state
+
+    def _first(self, memory: Any) -> _State:
+        """The state before the prefix."""
+        return _State(self.opened.model.start(memory), 0, 1, len(self.is_token))
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         """One step of N hypotheses of the first sentence; every other sentence reads the same tokens."""
@@ -254,9 +258,9 @@ class _StepByStep(Wrapper):
         return Step(step.logits[:count], after, step.weights[:count, :length]), attended
 
     def steps(self, given: Sequence[int], limit: int, min_length: int = 1) -> Iterator[DecodedStep]:
-        """The steps of the given tokens, then those of greedy search, until `</s>` or `limit`."""
+        """The steps of the given tokens, prefix included, then those of greedy search, until `</s>` or `limit`."""
         memory = self.encode(self.sources)
-        state, token = self.start(memory), self.start_token
+        state, token = self._first(memory), self.inner.start_token
         for number in range(limit):
             forced = given[number] if number < len(given) else None
             record, state, token = self._record(token, state, memory, forced, number + 1 >= min_length)
