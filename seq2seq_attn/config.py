@@ -8,20 +8,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
-from seq2seq_attn.attention.user_code import load_place
+from seq2seq_attn.attention import user_code
+from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.corpora.languages import language_code, without_rules
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model
 from seq2seq_attn.options import ScoringOptions, SearchOptions
-from seq2seq_attn.strict import Seed, Strict
+from seq2seq_attn.strict import Seed, Strict, Tagged
 from seq2seq_attn.training.config import TrainingConfig
+
+Tagged.user_code = user_code
 
 
 class PairFiles(Strict):
     """Sentence pairs: two files with the same number of lines, or one TSV; plain or compressed."""
 
-    source: Path | None = None  # one sentence per line
+    source: Path | None = None  # one sentence per line, or one path, as the front end of the source reads it
     target: Path | None = None  # their translations, line by line
     tsv: Path | None = None  # both in one file, separated by tabs
     columns: tuple[int, int] = (0, 1)  # of the TSV: source, target
@@ -156,7 +160,7 @@ class EvaluationConfig(ScoringOptions):
     @property
     def chosen(self) -> list[Metric]:
         """The metrics that are named, the main one first."""
-        return find_metrics(self.metrics, load_place)
+        return find_metrics(self.metrics, user_code.load_place)
 
     @property
     def words(self) -> tuple[str, bool]:
@@ -166,7 +170,7 @@ class EvaluationConfig(ScoringOptions):
     @field_validator("metrics")
     @classmethod
     def _are_known(cls, metrics: tuple[str, ...]) -> tuple[str, ...]:
-        find_metrics(metrics, load_place)
+        find_metrics(metrics, user_code.load_place)
         return metrics
 
     @field_validator("tokenize")
@@ -188,6 +192,7 @@ class Config(Strict):
 
     seed: Seed = 1  # of initial parameters, batches and dropout
     data: DataConfig
+    source: Annotated[FrontEndConfig | None, SerializeAsAny()] = None  # a front end of your own; null: text
     text: TextConfig = TextConfig()
     model: SerializeAsAny[ModelConfig] = Field(default_factory=default_model)
     training: TrainingConfig = TrainingConfig()
@@ -205,6 +210,32 @@ class Config(Strict):
         """What translations are scored against, with the options of this configuration."""
         given = self.evaluation
         return Expected(references, sources, *given.words, self.text.target_language, lc_tok, given.comet)
+
+    @model_validator(mode="after")
+    def _options_suit_the_source(self) -> Config:
+        kind = "text" if self.source is None else self.source.kind
+        if (self.source is None) != (self.model.encoder.reads is Tokens):
+            raise ValueError(
+                f"model.encoder.kind={self.model.encoder.kind} does not read the source, which is {kind}: "
+                f"it reads {self.model.encoder.reads.__name__}; choose another encoder, or set source.kind"
+            )
+        if self.source is None:
+            return self
+        self.__dict__["text"] = self.text.model_copy(update={"joint": False})  # the record is frozen
+        sampling = self.text.sampling
+        of_text = {
+            "model.tie_embeddings=all": self.model.tie_embeddings == "all",
+            "model.pretrained_embeddings.source": self.model.pretrained_embeddings.source,
+            "training.guided_alignment": self.training.guided_alignment,
+            "text.sampling.sides=source": sampling and sampling.sides == "source",
+            "search.shortlist": self.search.shortlist,
+            "search.replace_unknown": self.search.replace_unknown,
+            "evaluation.comet": self.evaluation.comet,
+        }
+        for option, is_given in of_text.items():
+            if is_given:
+                raise ValueError(f"{option} needs a source of text, but source.kind={kind}; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _scores_follow_the_text(self) -> Config:
@@ -249,7 +280,7 @@ class Config(Strict):
     @model_validator(mode="after")
     def _candidates_are_ranked_by_a_metric(self) -> Config:
         if self.search.mbr is not None:
-            find_metrics([self.search.mbr], load_place)
+            find_metrics([self.search.mbr], user_code.load_place)
         return self
 
     @model_validator(mode="after")

@@ -105,7 +105,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_all_known_ones():
         ("hidden_size=5", "(did you mean 'model.encoder.hidden_size' or 'model.decoder.hidden_size'?)"),
         ("learning_rate=0.1", "(did you mean 'training.optimizer.learning_rate'?)"),
         ("scorer=general", "(did you mean 'model.context.scorer'?)"),
-        ("qwertz=1", "unknown key 'qwertz'; known here: seed, data, text,"),
+        ("qwertz=1", "unknown key 'qwertz'; known here: seed, data, source, text,"),
         ("training.batch_size=0", "training.batch_size = 0: a number greater than 0 is wanted"),
         ("training=5", "training = 5: a mapping of keys is wanted"),
         ("search.n_best=9", "search: n_best=9"),

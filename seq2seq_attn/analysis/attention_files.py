@@ -58,7 +58,7 @@ def searched_attention(model: TrainedModel, line: str, hypotheses: Sequence[Hypo
         words = model.target.vocabulary.lookup_tokens(hypothesis.tokens)
         tokens = [*words, END][: len(weights)]
         found.append(TargetAttention(tokens, hypothesis.score, weights.numpy()))
-    return _sentence(model, line, found)
+    return _sentence(model, line, found, is_cut=True)
 
 
 def forced_attention(model: TrainedModel, source: str, target: str, forced: Forced | None) -> TokenAttention:
@@ -66,14 +66,15 @@ def forced_attention(model: TrainedModel, source: str, target: str, forced: Forc
     if forced is None:
         return TokenAttention([], [])
     weights: Any = forced.weights.numpy()
-    return _sentence(model, source, [TargetAttention([*model.target.pieces(target), END], forced.total, weights)])
+    found = TargetAttention([*model.target.pieces(target), END], forced.total, weights)
+    return _sentence(model, source, [found], is_cut=False)
 
 
-def _sentence(model: TrainedModel, line: str, translations: list[TargetAttention]) -> TokenAttention:
+def _sentence(model: TrainedModel, line: str, translations: list[TargetAttention], is_cut: bool) -> TokenAttention:
     if not translations:
         return TokenAttention([], [])
-    words = translations[0].weights.shape[1] - 1  # fewer than in the line, if it was cut at data.max_length
-    return TokenAttention([*model.source.pieces(line)[:words], END], translations)
+    states = translations[0].weights.shape[1]
+    return TokenAttention([*model.source_labels(line, states, is_cut=is_cut)], translations)
 
 
 def attention_file(path: Path) -> AbstractContextManager[Write]:

@@ -38,7 +38,8 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE. None if a number of it is not
     finite, as after a run that has all but diverged.
     """
-    ids, target = model.cut(model.source.encode(source)), model.target.encode(reference)
+    codec = model.text_source("a trace")
+    ids, target = model.cut(codec.encode(source)), model.target.encode(reference)
     tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes)
@@ -61,8 +62,8 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
         arm=arm,
         seed=model.config.seed,
         beam_size=TRACED_BEAM_SIZE,
-        source=(*model.source.pieces(source)[:tokens], "</s>"),
-        source_words=tuple(model.source.word_indices(source)[:tokens]),
+        source=model.source_labels(source),
+        source_words=tuple(codec.word_indices(source)[:tokens]),
         target_words=tuple(model.target.word_indices(reference)),
         norms=None if searched.value_norms is None else _rounded(searched.value_norms, 3),
         beam=tuple(

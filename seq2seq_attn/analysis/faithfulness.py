@@ -60,8 +60,9 @@ def faithfulness(
         raise UserError(f"sentences = {sentences}: correlations are measured on 1 or more")
     if not model.fused.attends:
         raise UserError(NO_WEIGHTS)
+    codec = model.text_source("faithfulness")
     encoded = [
-        (model.source.encode(source), model.target.encode(target))
+        (codec.encode(source), model.target.encode(target))
         for source, target in zip(pairs.source, pairs.target, strict=True)
     ]
     filled = [pair for pair in encoded if min(map(len, pair)) > 1]

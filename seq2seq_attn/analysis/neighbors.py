@@ -183,7 +183,8 @@ def _usearch() -> Any:
 def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex | None:
     """Writes the files of an index. Returns None: Windows moves no file that is memory-mapped."""
     pairs, limit = read_pairs(model.config.data.train), model.config.data.max_length + 1
-    sources, targets = map(model.source.encode, pairs.source), map(model.target.encode, pairs.target)
+    sources = map(model.text_source("neighbors").encode, pairs.source)
+    targets = map(model.target.encode, pairs.target)
     kept: list[tuple[int, Ids, Ids]] = []
     total = 0
     for line, (source, target) in enumerate(zip(sources, targets, strict=True)):

@@ -106,7 +106,8 @@ def score_test(
     scores = score_translations(translations, expected, with_given_files(options.chosen, expected))
     counts = options.main.counts([translations], expected)
     if counts is not None:
-        scores["by_length"] = scores_by_length(counts, pairs.source, length_bands(options))
+        lengths = [len(model.source.words(line)) if line.strip() else 0 for line in pairs.source]
+        scores["by_length"] = scores_by_length(counts, lengths, length_bands(options))
     forced_scores, attention = score_references(model, pairs, test_set.gold)
     return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention)
 

@@ -165,19 +165,17 @@ def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[De
 
 def source_tokens(model: TrainedModel, source: str | Sequence[str]) -> tuple[str, ...]:
     """The tokens that the decoder reads, `</s>` last."""
-    tokens = model.source.pieces(source) if isinstance(source, str) else source
+    tokens = model.source.labels(source)[:-1] if isinstance(source, str) else source
     return *tokens[: len(source_ids(model, source)) - 1], SPECIALS[EOS]
 
 
 def source_ids(model: TrainedModel, source: str | Sequence[str]) -> list[int]:
     """The ids of a sentence, text or tokens, cut as in a search. UserError: it is blank, or a token is unknown."""
-    if isinstance(source, str):
-        ids = model.source.encode(source)
-    else:
-        ids = [*_known_ids(model.source.vocabulary, source, "source"), EOS]
+    codec = model.text_source("reading step by step")
+    ids = codec.encode(source) if isinstance(source, str) else [*_known_ids(codec.vocabulary, source, "source"), EOS]
     if len(ids) == 1:
         raise UserError("a blank sentence has no steps; give one with text")
-    return model.cut(ids)
+    return codec.cut(ids, model.longest_source)
 
 
 def prefix_ids(model: TrainedModel, prefix: str | Sequence[str]) -> list[int]:

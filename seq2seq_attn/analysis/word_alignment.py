@@ -75,15 +75,17 @@ def merge_words(
     model: TrainedModel, source: str, target: str, forced: Forced, row: AlignmentRow = "predicted"
 ) -> WordAttention:
     """The weights between the words of one pair, from those between its tokens; `row` as in `word_rows`."""
-    return WordAttention(source.split(), target.split(), _merged(model, source, target, forced.weights, row))
+    return WordAttention(
+        model.source.words(source), target.split(), _merged(model, source, target, forced.weights, row)
+    )
 
 
 def _merged(model: TrainedModel, source: str, target: str, tokens: Tensor, row: AlignmentRow) -> NDArray[np.float64]:
     weights: Any = tokens.numpy()
-    words = len(target.split()), len(source.split())  # of which some may have no pieces: sentencepiece drops characters
-    return merge_pieces(
-        word_rows(weights, row), model.source.word_indices(source), model.target.word_indices(target), words
-    )
+    # Some words may have no pieces: sentencepiece drops characters.
+    words = len(target.split()), len(model.source.words(source))
+    sources, targets = model.source_words(source, weights.shape[1]), model.target.word_indices(target)
+    return merge_pieces(word_rows(weights, row, len(sources)), sources, targets, words)
 
 
 def align_by_attention(

@@ -205,7 +205,7 @@ class Model:
                 )
                 attention = searched_attention(trained, source, hypotheses) if weights else None
                 unknown = tuple(trained.source.unknown_words(source))
-                yield Translation(source, candidates, attention, trained.tokens_read(source), unknown)
+                yield Translation(source, candidates, attention, trained.source_labels(source), unknown)
             done += len(sources)
 
     def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
@@ -351,9 +351,10 @@ class Model:
             raise UserError("a blank sentence has no attention weights; give one with text on both sides")
         if not any(layer.any() for layer in weights.cross):
             raise UserError(NO_WEIGHTS)
-        tokens = (*self.trained.source.pieces(source), END), (*self.trained.target.pieces(target), END)
+        labels = self.trained.source_labels(source, weights.cross[0].shape[-1], is_cut=False)
         parts = weights.cross, weights.encoder, weights.decoder
-        return AttentionMaps(*tokens, *(tuple(layer.numpy() for layer in layers) for layers in parts))
+        targets = *self.trained.target.pieces(target), END
+        return AttentionMaps(labels, targets, *(tuple(layer.numpy() for layer in layers) for layers in parts))
 
     @takes(SearchOptions, unset=True)
     def attention(
@@ -469,7 +470,8 @@ class Model:
         """
         _refuse_unused_options(target is not None, search)
         if target is None:
-            tokens, limit = len(self.trained.source.pieces(source)), self.trained.longest_source
+            read, limit = self.trained.source, self.trained.longest_source
+            tokens = read.length(read.encode(source)) if source.strip() else 0
             if tokens > limit:
                 raise UserError(
                     f"the sentence has {tokens} tokens, and a search reads the first {limit}; shorten it, or give a "
@@ -588,7 +590,7 @@ class Model:
             "context": context.get("kind", ""),
             "scorer": _scorer_name(context.get("scorer")) if context.get("kind") == "attention" else "",
             "parameters": f"{self.parameters:,}",
-            "vocabulary": f"{len(self.trained.source.vocabulary):,} and {len(self.trained.target.vocabulary):,} tokens",
+            "vocabulary": f"{self.trained.source.size:,} and {self.trained.target.size:,} tokens",
         }
         if "average" in metrics:
             epochs = metrics["average"]["epochs"]

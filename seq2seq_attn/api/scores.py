@@ -99,7 +99,7 @@ def evaluate(
     systems = [translations, *([] if baseline is None else [lines("baseline", baseline)])]
     ours, *others = [metrics[0].counts([each], expected_lines) for each in systems]
     if ours is not None and sources is not None:
-        scores["by_length"] = scores_by_length(ours, sources)
+        scores["by_length"] = scores_by_length(ours, [len(line.split()) for line in sources])
     for theirs in others:
         if ours is None or theirs is None:
             continue

@@ -171,6 +171,12 @@ def is_named_by_path(module: str) -> bool:
     return file is not None and (file.parent == _folder or any(file in known.sources for known in _files.values()))
 
 
+def file_of(part: type) -> Path | None:
+    """The Python file, loaded by `load_file`, that defines a class; None if it is in no such file."""
+    files = (path for path, file in _files.items() if file.module.__name__ == part.__module__)
+    return next(files, None)
+
+
 def _line(error: BaseException, file: str) -> str:
     """`, line 3` for an error in line 3 of the file."""
     if isinstance(error, SyntaxError) and error.filename == file:

@@ -15,11 +15,11 @@ from typing import Annotated, Any, NamedTuple
 import torch
 from pydantic import AfterValidator, Field, model_validator
 
-from seq2seq_attn.config import Config, PairFiles, TextConfig
+from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.records import run_folder, slug
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import Cache, Codecs, cached_codecs
+from seq2seq_attn.runs.corpora import Cache, FrontEnds, cached_front_ends
 from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.strict import (
     ConfigError,
@@ -349,13 +349,13 @@ def parameter_counter(cache: Cache) -> Callable[[Config], int]:
 
     The count depends on the vocabularies, which come from the same cache as those of the runs.
     """
-    known: dict[tuple[PairFiles, TextConfig], Codecs] = {}  # kept because many sizes are tried
+    known: dict[Any, FrontEnds] = {}  # kept because many sizes are tried
 
     def count(config: Config) -> int:
-        text = config.data.train, config.text
-        if text not in known:
-            known[text] = cached_codecs(config, cache)
+        learned_from = config.data.train, config.text, config.source
+        if learned_from not in known:
+            known[learned_from] = cached_front_ends(config, cache)
         with torch.device("meta"):
-            return count_parameters(build_translator(config, *known[text]))
+            return count_parameters(build_translator(config, *known[learned_from]))
 
     return count

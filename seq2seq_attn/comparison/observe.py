@@ -15,8 +15,8 @@ from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import RunGrid
-from seq2seq_attn.corpora.codec import Codec, load_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.evaluation.corpus_scores import Expected, score_sentences
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.reading import read_lines
@@ -40,7 +40,8 @@ from seq2seq_attn.results.examples import (
     Example,
     ScoredTranslation,
 )
-from seq2seq_attn.runs.corpora import TestSet
+from seq2seq_attn.runs.corpora import TestSet, load_front_ends
+from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.forced import Forced
 
@@ -113,7 +114,8 @@ def observe(
     first = {arm: runs / group[0].folder for arm, group in grid.arms()}
     known = Observations(earlier, translations.keys() - first.keys())
     if first and not known.lines:
-        known.lines = kept_lines(pairs, len(first), *load_codecs(next(iter(first.values()))), always=examples)
+        one = next(iter(first.values()))
+        known.lines = kept_lines(pairs, len(first), *load_front_ends(one, read_config(one)), always=examples)
     lines = known.lines
     for arm, folder in first.items():
         model = TrainedModel.load(folder)
@@ -124,17 +126,18 @@ def observe(
             # A user's own scorer may give anything, and another tokenizer may find no token in a line.
             if len(matrices) == len(lines) and all(bool(each.isfinite().all()) for each in matrices):
                 known.maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
-                own = _segmentation(model, pairs, lines)
-                if own not in known.segmentations:
-                    known.segmentations.append(own)
-                segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
+                if not model.source.names_files:  # what an attention explorer shows are the words of the line
+                    own = _segmentation(model, pairs, lines)
+                    if own not in known.segmentations:
+                        known.segmentations.append(own)
+                    segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
         all_translations = read_lines(checked(folder, TRANSLATIONS))
         shown = [all_translations[line] for line in lines]
         references = [[each[line] for line in lines] for each in expected.references]
         scores = score_sentences(shown, expected._replace(references=references))
         known.metric, rounded = scores.metric, tuple(round(score, 2) for score in scores.values)
         known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), rounded, segmentation, weights)
-        for line in examples:
+        for line in () if model.source.names_files else examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])
     known.save(output, pairs, gold, list(translations))
@@ -142,15 +145,17 @@ def observe(
         SENTENCES.save(extremes(test_set.pairs, translations, grid.experiment.baseline, expected), output)
 
 
-def kept_lines(pairs: ParallelCorpus, arms: int, source: Codec, target: Codec, always: Sequence[int] = ()) -> list[int]:
+def kept_lines(
+    pairs: ParallelCorpus, arms: int, source: FrontEnd, target: FrontEnd, always: Sequence[int] = ()
+) -> list[int]:
     """The indices of the pairs whose attention is kept: all, or every n-th to keep at most about MOST_WEIGHTS weights.
 
     The pairs in `always` are kept in any case; pairs with a side without tokens have no attention.
     """
-    lengths = {
-        line: (len(source.encode(pairs.source[line])), len(target.encode(pairs.target[line]))) for line in pairs.filled
-    }
-    lines = [line for line, sides in lengths.items() if min(sides) > 1]  # the one token of an empty line is `</s>`
+    sides = (source, pairs.source), (target, pairs.target)
+    lengths = {line: [len(side.encode(lines[line])) for side, lines in sides] for line in pairs.filled}
+    marks = source.marks, target.marks  # an empty line has no other token
+    lines = [line for line, found in lengths.items() if all(map(int.__gt__, found, marks))]
     every = max(1, math.ceil(arms * sum(math.prod(lengths[line]) for line in lines) / MOST_WEIGHTS))
     return sorted({*lines[::every], *always} & {*lines})
 
@@ -171,7 +176,7 @@ def _map(
 def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> Segmentation:
     sources, targets = ([side[line] for line in lines] for side in (pairs.source, pairs.target))
     return Segmentation(
-        tuple((*model.source.pieces(line), END) for line in sources),
+        tuple(tuple(model.source.labels(line)) for line in sources),
         tuple((*model.target.pieces(line), END) for line in targets),
         tuple(tuple(model.source.word_indices(line)) for line in sources),
         tuple(tuple(model.target.word_indices(line)) for line in targets),

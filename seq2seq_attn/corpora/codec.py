@@ -12,6 +12,9 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.encoded import Items
+from seq2seq_attn.corpora.front_end import FrontEnd
+from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word
 from seq2seq_attn.corpora.unknown_words import UnknownCount, known_forms
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary
@@ -50,12 +53,15 @@ class _Record:
 _RECORD = TypeAdapter(_Record)
 
 
-class Codec:
-    """Encodes a line of text as ids that end in `</s>`, and decodes ids to a line.
+class Codec(FrontEnd):
+    """The front end of text: encodes a line as ids that end in `</s>`, and decodes ids to a line.
 
     `lowercase` lowercases a line before it is tokenized. With `match_known_forms`, a piece outside the vocabulary is
     read in a form that is in it, see `known_forms`.
     """
+
+    marks = 1  # `</s>`
+    names_files = False
 
     def __init__(
         self, tokenizer: Tokenizer, vocabulary: Vocabulary, lowercase: bool = False, match_known_forms: bool = False
@@ -64,6 +70,24 @@ class Codec:
         self.vocabulary = vocabulary
         self.lowercase = lowercase
         self.match_known_forms = match_known_forms
+
+    @property
+    def size(self) -> int:
+        return len(self.vocabulary)
+
+    def collate(self, items: Items) -> Tokens:
+        return pad(items)
+
+    def labels(self, line: str) -> list[str]:
+        """The pieces of a line, and `</s>`."""
+        return [*self.pieces(line), SPECIALS[EOS]]
+
+    def words(self, line: str) -> list[str]:
+        return line.split()
+
+    def cut(self, item: list[Any], limit: int) -> list[Any]:
+        """The first `limit` tokens of a sentence, and `</s>`."""
+        return item if len(item) - 1 <= limit else [*item[:limit], item[-1]]
 
     def pieces(self, line: str) -> list[str]:
         """The pieces of a line, those outside the vocabulary included."""
@@ -135,15 +159,15 @@ class Codec:
             if (decoded := self.decode(ids)) != line:
                 yield ChangedLine(line, decoded, UNK in ids)
 
-    def difference(self, other: Codec) -> str | None:
+    def difference(self, other: FrontEnd) -> str | None:
         """In words, why the same ids may be other text to `other`, or the same text other ids; None if they cannot."""
-        if self.vocabulary.get_itos() != other.vocabulary.get_itos():
-            return f"vocabularies of {len(self.vocabulary):,} and {len(other.vocabulary):,} tokens that differ"
+        if isinstance(other, Codec) and self.vocabulary.get_itos() != other.vocabulary.get_itos():
+            return f"vocabularies of {self.size:,} and {other.size:,} tokens that differ"
         return None if self.rules() == other.rules() else "tokenizers that differ"
 
     def rules(self) -> tuple[Any, ...]:
-        """All that decides, beside the vocabulary, which ids a line has."""
-        return self.tokenizer.kind, self.tokenizer.options(), self.lowercase, self.match_known_forms
+        options = self.tokenizer.options(), self.lowercase, self.match_known_forms
+        return self.tokenizer.kind, *options, self.vocabulary.get_itos()
 
     def _cased(self, line: str) -> str:
         return line.lower() if self.lowercase else line
@@ -184,19 +208,19 @@ class Codec:
         return cls(tokenizer, vocabulary, record.lowercase, record.match_known_forms)
 
 
-def codec_files(source: Codec, target: Codec) -> dict[str, bytes]:
-    """The files of both codecs, `source.*` and `target.*`; one codec for both sides is there once, as `joint.*`."""
+def front_end_files(source: FrontEnd, target: FrontEnd) -> dict[str, bytes]:
+    """The files of both sides, `source.*` and `target.*`; one codec for both is stored once, as `joint.*`."""
     return source.files("joint") if source is target else source.files("source") | target.files("target")
 
 
-def save_codecs(source: Codec, target: Codec, folder: Path) -> None:
-    """Write the `codec_files`."""
-    for name, content in codec_files(source, target).items():
+def save_front_ends(source: FrontEnd, target: FrontEnd, folder: Path) -> None:
+    """Writes the `front_end_files`."""
+    for name, content in front_end_files(source, target).items():
         write_bytes(folder / name, content)
 
 
 def load_codecs(folder: Path) -> tuple[Codec, Codec]:
-    """Source and target codec of a run folder; the same object twice if they are joint."""
+    """Source and target codec of the run of a text-to-text model; the same object twice if they are joint."""
     if (folder / "joint.tokenizer.json").exists():
         joint = Codec.load(folder, "joint")
         return joint, joint
@@ -213,60 +237,74 @@ def default_size(lines: Sequence[str], pairs: int) -> int:
     return len(SPECIALS) + len(characters) + round(40 * math.sqrt(pairs))
 
 
-def train_codecs(
-    corpus: ParallelCorpus,
+def train_codec(
+    lines: Sequence[str],
+    pairs: int,
     kind: str = "bpe",
+    language: str = "en",
     *,
     vocabulary_size: int | None = None,
-    joint: bool = False,
     minimum_frequency: int = 1,
-    source_language: str = "en",
-    target_language: str = "en",
     lowercase: bool = False,
     match_known_forms: bool = False,
     character_coverage: float = 1.0,
     normalization: str = "identity",
+) -> Codec:
+    """The codec of one side, trained on its lines in a corpus of this many pairs.
+
+    `kind` is one of `KINDS`. `vocabulary_size` includes the special tokens: `bpe` and `unigram` reach it exactly, for
+    the other kinds it is an upper limit. None: that of `default_size`, or fewer if the text does not yield as many.
+    `minimum_frequency` and `match_known_forms` apply to the other kinds only, `language` to `moses`,
+    `character_coverage` and `normalization` to `bpe` and `unigram`.
+    Raises UserError for an unknown kind, and for options that do not suit the kind.
+    """
+    lines = [line.lower() for line in lines] if lowercase else lines
+    size = vocabulary_size or default_size(lines, pairs)
+    if kind in ("bpe", "unigram"):
+        if minimum_frequency != 1:
+            raise UserError(
+                f"minimum frequency {minimum_frequency}: {kind} chooses its pieces by the vocabulary "
+                f"size alone; leave it at 1"
+            )
+        pieces = SentencePiece.train(
+            lines,
+            size,
+            kind,
+            exact=vocabulary_size is not None,
+            character_coverage=character_coverage,
+            normalization=normalization,
+        )
+        return Codec(pieces, pieces.vocabulary(), lowercase)
+    tokenizer = _rule_based(kind, language)
+    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, minimum_frequency)
+    return Codec(tokenizer, vocabulary, lowercase, match_known_forms)
+
+
+def train_codecs(
+    corpus: ParallelCorpus,
+    kind: str = "bpe",
+    *,
+    joint: bool = False,
+    source_language: str = "en",
+    target_language: str = "en",
+    **options: Any,
 ) -> tuple[Codec, Codec]:
     """The codecs of both sides, trained on a corpus; with `joint` a single codec, returned twice.
 
-    `kind` is one of `KINDS`. `vocabulary_size` is the size of each vocabulary, special tokens included: `bpe` and
-    `unigram` reach it exactly, for the other kinds it is an upper limit. None: that of `default_size`, or fewer if the
-    text does not yield as many. `minimum_frequency` and `match_known_forms` apply to the other kinds only, the
-    languages to `moses`, `character_coverage` and `normalization` to `bpe` and `unigram`.
-    Raises UserError for an unknown kind, and for options that do not suit the kind.
+    The options are those of `train_codec`. Raises UserError as it does, and for one codec with the rules of two
+    languages.
     """
     if joint and kind == "moses" and source_language != target_language:
         raise UserError(
             f"joint moses tokenizer for {source_language} and {target_language}: its rules are those of one "
             f"language; use bpe or unigram, or joint: false"
         )
-
-    def trained(lines: Sequence[str], language: str) -> Codec:
-        lines = [line.lower() for line in lines] if lowercase else lines
-        if kind in ("bpe", "unigram"):
-            if minimum_frequency != 1:
-                raise UserError(
-                    f"minimum frequency {minimum_frequency}: {kind} chooses its pieces by the vocabulary "
-                    f"size alone; leave it at 1"
-                )
-            pieces = SentencePiece.train(
-                lines,
-                vocabulary_size or default_size(lines, len(corpus)),
-                kind,
-                exact=vocabulary_size is not None,
-                character_coverage=character_coverage,
-                normalization=normalization,
-            )
-            return Codec(pieces, pieces.vocabulary(), lowercase)
-        tokenizer = _rule_based(kind, language)
-        size = vocabulary_size or default_size(lines, len(corpus))
-        vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, minimum_frequency)
-        return Codec(tokenizer, vocabulary, lowercase, match_known_forms)
-
     if joint:
-        codec = trained([*corpus.source, *corpus.target], source_language)
+        codec = train_codec([*corpus.source, *corpus.target], len(corpus), kind, source_language, **options)
         return codec, codec
-    return trained(corpus.source, source_language), trained(corpus.target, target_language)
+    sides = (corpus.source, source_language), (corpus.target, target_language)
+    source, target = (train_codec(lines, len(corpus), kind, language, **options) for lines, language in sides)
+    return source, target
 
 
 def _rule_based(kind: str, language: str) -> Tokenizer:

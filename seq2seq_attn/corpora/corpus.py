@@ -194,13 +194,14 @@ class FilteredPairs:
 def filter_pairs(
     name: str, source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], max_length: int
 ) -> FilteredPairs:
-    """Drop pairs that have a blank side, or a side of more than `max_length` tokens (`</s>` not counted).
+    """Drops pairs that have a blank side, or a side of more than `max_length` positions (`</s>` not counted).
 
-    A side is blank if its length is 0. `name` is the name of the corpus. Raises UserError if no pair is left.
+    A side is blank if its length is 0, or below: a blank line has no `</s>` to leave out. `name` is the name of the
+    corpus. Raises UserError if no pair is left.
     """
     import numpy as np  # here, as the commands that only read files do without
 
-    blank = np.minimum(source_lengths, target_lengths) == 0
+    blank = np.minimum(source_lengths, target_lengths) <= 0
     too_long = ~blank & (np.maximum(source_lengths, target_lengths) > max_length)
     kept = np.flatnonzero(~(blank | too_long))
     filtered = FilteredPairs(kept, int(blank.sum()), int(too_long.sum()), max_length)

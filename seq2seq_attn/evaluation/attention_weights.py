@@ -25,15 +25,16 @@ from seq2seq_attn.evaluation.alignment import Link
 from seq2seq_attn.options import AlignmentRow
 
 
-def word_rows(weights: ArrayLike, row: AlignmentRow = "predicted") -> NDArray[np.float64]:
+def word_rows(weights: ArrayLike, row: AlignmentRow = "predicted", columns: int = -1) -> NDArray[np.float64]:
     """The rows of the target's tokens without `</s>` on both sides: (T, S) to (T - 1, S - 1).
 
     Token i has row i, used while the token was being predicted, or with `read` row i + 1: that of the step that takes
     the token as its input (Shift-Att of Chen et al. 2020). Rows are not renormalized after the column of `</s>` is cut.
+    `columns` is their number in a source that is not text and has no `</s>`.
     """
     matrix = np.asarray(weights, dtype=np.float64)
     rows = matrix[:-1] if row == "predicted" else matrix[1:]
-    return rows[:, :-1]
+    return rows[:, :columns]
 
 
 def merge_pieces(

@@ -36,14 +36,13 @@ DEFAULT_BANDS = (Band(1, 10), Band(11, 20), Band(21, 30), Band(31, 40), Band(41,
 
 
 def scores_by_length(
-    counts: CorpusCounts, sources: Sequence[str], bands: Sequence[Band] = DEFAULT_BANDS
+    counts: CorpusCounts, lengths: Sequence[int], bands: Sequence[Band] = DEFAULT_BANDS
 ) -> list[dict[str, Any]]:
     """The scores of the sentences in each band of source lengths, as plain values for JSON.
 
-    The counts of a band are summed, and the scores of sentences are not averaged. Lengths are in words that white space
-    separates. Bands without a sentence are left out, and so are sentences outside all bands. `counts` has one run.
+    The counts of a band are summed, and the scores of sentences are not averaged. Bands without a sentence are left
+    out, and so are sentences outside all bands. `counts` has one run.
     """
-    lengths = [len(line.split()) for line in sources]
     filled = {band: rows for band in bands if (rows := [row for row, length in enumerate(lengths) if length in band])}
     return [
         {"low": band.low, "high": band.high, "sentences": len(rows), "score": float(counts.select(rows).scores()[0])}

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, TypeAdapter
 
 import seq2seq_attn
-from seq2seq_attn.corpora.codec import save_codecs
+from seq2seq_attn.corpora.codec import save_front_ends
 from seq2seq_attn.corpora.vocabulary import SPECIALS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.json_files import OPEN, load_record
@@ -53,7 +53,7 @@ def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bo
     with _replacing_folder(output) as folder:
         exported = _writer(to)(model, folder)
         with explained(output):
-            save_codecs(model.source, model.target, folder)
+            save_front_ends(model.text_source("an export"), model.target, folder)
             description = {
                 "format": FORMAT,
                 "to": to,

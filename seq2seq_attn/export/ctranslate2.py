@@ -75,7 +75,7 @@ def write(model: TrainedModel, folder: Path) -> Exported:
     for layer, own in zip(spec.decoder.layer, translator.decoder.layers, strict=True):
         _set_decoder_layer(layer, cast(DecoderLayer, own))
     _set_linear(spec.decoder.projection, [translator.head.projection])
-    spec.register_source_vocabulary(model.source.vocabulary.get_itos())
+    spec.register_source_vocabulary(model.text_source("CTranslate2").vocabulary.get_itos())
     spec.register_target_vocabulary(model.target.vocabulary.get_itos())
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps

@@ -70,7 +70,7 @@ def live_page(models: Mapping[str, TrainedModel], say: Say = lambda _: None) -> 
 
 
 def _refuse_tokenizers(name: str, model: TrainedModel) -> None:
-    for codec in (model.source, model.target):
+    for codec in (model.text_source(f"{name}: a page without a server"), model.target):
         if codec.tokenizer.kind not in TOKENIZERS:
             raise UserError(
                 f"{name}: its tokenizer is {codec.tokenizer.kind}, and a page without a server knows only "
@@ -84,7 +84,7 @@ def _model(name: str, model: TrainedModel, place: str) -> tuple[dict[str, Any], 
     languages = {"source": text.source_language, "target": text.target_language}
     record = {
         "about": {"name": name, **languages, **model.about(), "examples": sample_pairs(model.config.data.test)},
-        "codecs": {"source": _codec(model.source), "target": _codec(model.target)},
+        "codecs": {"source": _codec(model.text_source(name)), "target": _codec(model.target)},
         "graphs": {kind: graph.description(f"{place}-{kind}") for kind, graph in graphs.items()},
         "start_token": model.translator.start_token,
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq_attn.corpora.codec import codec_files, load_codecs
+from seq2seq_attn.corpora.codec import front_end_files
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.runs import CONFIG
-from seq2seq_attn.runs.corpora import read_pairs
+from seq2seq_attn.runs.corpora import load_front_ends, read_pairs
 from seq2seq_attn.runs.folder import (
     MODEL,
     clear,
@@ -54,8 +54,7 @@ def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool
         raise UserError(f"{run}: keeps {count}; train with training.keep_epochs={last or 5}")
     pairs = read_pairs(config.data.validation)
     weights = mean_of_weights([checked(run, kept[epoch]) for epoch in epochs])
-    source, target = load_codecs(run)
-    files = {CONFIG: config_content(config), **codec_files(source, target)}
+    files = {CONFIG: config_content(config), **front_end_files(*load_front_ends(run, config))}
     files |= {f"{FOLDER}/{name}": content for name, content in run_files(config).items()}
     files[PROVENANCE] = checked(run, PROVENANCE).read_bytes()
     trained = {key: each for key, each in metrics.items() if key != "test"}

@@ -1,6 +1,6 @@
-"""The data of a run: sentence pairs, the codecs learned from them, and their token ids.
+"""The data of a run: pairs of lines, the front ends learned from them, and what the lines are to a model.
 
-Runs on the same text share one cache of codecs and token ids, which this file also defines.
+Runs on the same data share one cache of codecs and encoded lines, which this file also defines.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from seq2seq_attn import corpora, files
+from seq2seq_attn.attention import user_code
 from seq2seq_attn.config import Config, PairFiles, SamplingConfig, TestFiles
-from seq2seq_attn.corpora.codec import Codec, load_codecs, save_codecs, train_codecs
+from seq2seq_attn.corpora.codec import Codec, load_codecs, save_front_ends, train_codec, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
@@ -33,7 +35,7 @@ from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
-Codecs = tuple[Codec, Codec]  # source and target; the same object twice if they share one vocabulary
+FrontEnds = tuple[FrontEnd, Codec]  # source and target; the same object twice if they share one vocabulary
 EncodedCorpus = tuple[EncodedLines, EncodedLines]  # source and target, parallel
 
 _Value = TypeVar("_Value")
@@ -121,32 +123,31 @@ def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
     ]
 
 
-def learn_codecs(config: Config, corpus: ParallelCorpus) -> Codecs:
-    """Tokenizers and vocabularies of both sides, learned from the training pairs."""
-    options = config.text
-    return train_codecs(
-        corpus,
-        options.tokenizer,
-        vocabulary_size=options.vocabulary_size,
-        joint=options.joint,
-        minimum_frequency=options.minimum_frequency,
-        source_language=options.source_language,
-        target_language=options.target_language,
-        lowercase=options.lowercase,
-        character_coverage=options.character_coverage,
-        normalization=options.normalization,
-        match_known_forms=options.match_known_forms,
-    )
+def learn_front_ends(config: Config, corpus: ParallelCorpus) -> FrontEnds:
+    """The front ends of both sides, learned from the training pairs."""
+    both = {"joint", "source_language", "target_language"}
+    text = config.text.model_dump(exclude={"tokenizer", "sampling"} | both)
+    if config.source is None:
+        return train_codecs(corpus, config.text.tokenizer, **config.text.model_dump(include=both), **text)
+    kind, language = config.text.tokenizer, config.text.target_language
+    return config.source.build(corpus.source), train_codec(corpus.target, len(corpus), kind, language, **text)
 
 
-def encode_pairs(files: PairFiles, codecs: Codecs) -> EncodedCorpus:
-    """Token ids of all pairs of these files, including blank and long ones."""
-    source, target = codecs
+def load_front_ends(folder: Path, config: Config) -> FrontEnds:
+    """The front ends of a run. UserError: a file is missing, invalid or damaged."""
+    if config.source is not None:
+        return config.source.load(folder, "source"), Codec.load(folder, "target")
+    return load_codecs(folder)
+
+
+def encode_pairs(files: PairFiles, front_ends: FrontEnds) -> EncodedCorpus:
+    """The items of all pairs of these files, including blank and long ones."""
+    source, target = front_ends
     pairs = read_pairs(files)
-    return EncodedLines.of(map(source.encode, pairs.source)), EncodedLines.of(map(target.encode, pairs.target))
+    return source.encode_all(pairs.source), target.encode_all(pairs.target)
 
 
-def linked_tokens(links: Path, files: PairFiles, codecs: Codecs) -> CorpusLinks:
+def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLinks:
     """The sure links in a file between the words of these pairs, as links between tokens.
 
     UserError: as for `read_gold_of`.
@@ -158,20 +159,28 @@ def linked_tokens(links: Path, files: PairFiles, codecs: Codecs) -> CorpusLinks:
 
 
 def sampled_pairs(
-    pairs: ParallelCorpus, encoded: EncodedCorpus, codecs: Codecs, sampling: SamplingConfig, seed: int, longest: int
+    pairs: ParallelCorpus,
+    encoded: EncodedCorpus,
+    front_ends: FrontEnds,
+    sampling: SamplingConfig,
+    seed: int,
+    longest: int,
 ) -> Callable[[int], EncodedCorpus]:
     """A function from an epoch to the token ids of all pairs, in a segmentation drawn for this seed and epoch.
 
-    `encoded` are the ids in the usual segmentation, for a side of which no other is drawn, and for sentences of which
+    `encoded` are the items in the usual segmentation, for a side of which no other is drawn, and for sentences of which
     one with more than `longest` tokens is drawn.
     """
 
     def sample(side: int, epoch: int) -> EncodedLines:
+        codec = front_ends[side]
+        if not isinstance(codec, Codec) or (side == 1 and sampling.sides == "source"):
+            return encoded[side]
         random = np.random.default_rng((seed, epoch, 1 + side))
-        drawn = codecs[side].sample((pairs.source, pairs.target)[side], sampling.alpha, random)
+        drawn = codec.sample((pairs.source, pairs.target)[side], sampling.alpha, random)
         return EncodedLines.of(ids if len(ids) - 1 <= longest else encoded[side][row] for row, ids in enumerate(drawn))
 
-    return lambda epoch: (sample(0, epoch), sample(1, epoch) if sampling.sides == "both" else encoded[1])
+    return lambda epoch: (sample(0, epoch), sample(1, epoch))
 
 
 class Cache:
@@ -244,23 +253,27 @@ def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
         return None
 
 
-def cached_codecs(config: Config, cache: Cache) -> Codecs:
-    """`learn_codecs` on the training pairs of a configuration, from the cache if possible."""
+def cached_front_ends(config: Config, cache: Cache) -> FrontEnds:
+    """`learn_front_ends` on the training pairs of a configuration; codecs come from the cache if possible."""
     files = config.data.train
+    if config.source is not None:
+        return learn_front_ends(config, read_pairs(files))
     learned_from = config.text.model_copy(update={"sampling": None})
     return cache.get(
         f"codecs {_code_version()} {learned_from!r} {files_key(files)}",
-        compute=lambda: learn_codecs(config, read_pairs(files)),
-        save=lambda codecs, entry: save_codecs(*codecs, entry),
+        compute=lambda: learn_front_ends(config, read_pairs(files)),
+        save=lambda codecs, entry: save_front_ends(*codecs, entry),
         load=load_codecs,
     )
 
 
-def cached_pairs(files: PairFiles, codecs: Codecs, cache: Cache) -> EncodedCorpus:
+def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache) -> EncodedCorpus:
     """`encode_pairs`, from the cache if possible."""
+    source, target = front_ends
+    named = named_files(files, source)
     return cache.get(
-        f"pairs {_code_version()} {[_codec_key(codec) for codec in codecs]} {files_key(files)}",
-        compute=lambda: encode_pairs(files, codecs),
+        f"pairs {_code_version()} {_code_of(source)} {source.rules()} {target.rules()} {files_key(files)} {named}",
+        compute=lambda: encode_pairs(files, front_ends),
         save=_save_encoded,
         load=_load_encoded,
     )
@@ -281,8 +294,18 @@ def files_key(files: PairFiles) -> str:
     return f"{files.columns} {[digest(path) for path in files.paths]}"
 
 
-def _codec_key(codec: Codec) -> str:
-    return f"{codec.rules()} {codec.vocabulary.get_itos()}"
+def named_files(files: PairFiles, source: FrontEnd) -> str | None:
+    """The checksum of all that the source lines of these files name; None for text. UserError: one is missing."""
+    if not source.names_files:
+        return None
+    digests = (digest(line) for line in read_pairs(files).source if line.strip())
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _code_of(front_end: FrontEnd) -> dict[str, bytes]:
+    """A user's file that defines a front end, and what it imports from its folder."""
+    path = user_code.file_of(type(front_end))
+    return {} if path is None else user_code.file_sources(path)
 
 
 @functools.cache

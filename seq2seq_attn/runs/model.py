@@ -1,11 +1,11 @@
-"""A trained model between two codecs: it translates and scores lines of text.
+"""A trained model between two front ends: it translates and scores lines.
 
 A search with a shortlist also needs the lexicon of the run, which is learned on first use (`with_lexicon`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,11 +19,13 @@ from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.attention.user_code import load_place
 from seq2seq_attn.config import Config
-from seq2seq_attn.corpora.codec import Codec, load_codecs
+from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.encoded import Item
+from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.corpora.lexicon import Lexicon, learn_lexicon
 from seq2seq_attn.corpora.unknown_words import UnknownCount
-from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK
+from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import BusyError, locked
@@ -35,7 +37,7 @@ from seq2seq_attn.ops import fuse, is_reference
 from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say, is_shipped
-from seq2seq_attn.runs.corpora import encode_pairs
+from seq2seq_attn.runs.corpora import encode_pairs, load_front_ends
 from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import (
     Progress,
@@ -69,9 +71,9 @@ class UnknownOfPairs(NamedTuple):
 _Found = TypeVar("_Found")
 
 
-def build_translator(config: Config, source: Codec, target: Codec) -> Seq2Seq:
+def build_translator(config: Config, source: FrontEnd, target: Codec) -> Seq2Seq:
     """An untrained model, initialized from the random state of the process."""
-    return config.model.build(len(source.vocabulary), len(target.vocabulary), source is target)
+    return config.model.build(source.size, target.size, source is target)
 
 
 class _Rehearsal(TorchFunctionMode):
@@ -109,7 +111,7 @@ class _Rehearsal(TorchFunctionMode):
             )
 
 
-def require_memory(config: Config, source: Codec, target: Codec, copies: int = 1) -> dict[str, tuple[int, ...]]:
+def require_memory(config: Config, source: FrontEnd, target: Codec, copies: int = 1) -> dict[str, tuple[int, ...]]:
     """The shapes of the model's parameters and buffers by name, found without allocating them.
 
     `copies` is how often all parameters are in memory: 4 times in training, with the gradients and Adam's two moments.
@@ -144,14 +146,14 @@ def _refuse_other_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> N
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A translator between two codecs.
+    """A translator between two front ends.
 
     It is fused when it is first used (`ops.fuse`), once for each precision. What is changed in `translator` later, and
     weights that were changed since, take effect in a model without these forms: `replace(model, forms={})`.
     """
 
     config: Config
-    source: Codec
+    source: FrontEnd
     target: Codec
     translator: Seq2Seq
     lexicon: Lexicon | None = None  # needed for shortlists; see `with_lexicon`
@@ -169,7 +171,7 @@ class TrainedModel:
         UserError: the folder is not a run, its training has not ended, or a file is damaged.
         """
         config = read_config(folder)
-        source, target = load_codecs(folder)
+        source, target = load_front_ends(folder, config)
         path = checked(folder, MODEL)
         if not path.exists():
             raise UserError(f"{path}: no such file; training has not ended: continue it with train --resume")
@@ -195,7 +197,7 @@ class TrainedModel:
 
     @property
     def longest_source(self) -> int:
-        """The number of tokens after which a source sentence is cut, `</s>` not counted."""
+        """The number of positions after which a source is cut, `</s>` not counted."""
         source, _ = self.max_positions
         limit = self.config.data.max_length
         return limit if source is None else min(limit, source - 1)
@@ -231,7 +233,7 @@ class TrainedModel:
     def averaged_with(self, others: Sequence[TrainedModel]) -> TrainedModel:
         """The ensemble of this model and others; everything but the translator is this model's.
 
-        The others have the same codecs: see `Codec.difference`.
+        The others have the same front ends: see `FrontEnd.difference`.
         """
         if not others:
             return self
@@ -252,12 +254,12 @@ class TrainedModel:
     ) -> list[list[Hypothesis]]:
         """Hypotheses of each line, best first; none for a blank line.
 
-        Lines with more than `data.max_length` tokens are cut, with one warning through `warn` that names the first of
-        them, counted from `first_line`, and their number. `options` default to those of the configuration. Samples are
-        in the order in which they were drawn.
+        Lines with more than `data.max_length` positions are cut, with one warning through `warn` that names the first
+        of them, counted from `first_line`, and their number. `options` default to those of the configuration.
+        Samples are in the order in which they were drawn.
         """
-        ids = self._cut([self.source.encode(line) for line in lines], first_line, warn)
-        filled = [index for index, sentence in enumerate(ids) if len(sentence) > 1]
+        items = self._cut(self._items(lines), first_line, warn)
+        filled = [index for index, item in enumerate(items) if self.source.length(item) > 0]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
         self.require_steps(options.max_length, "max_length")
@@ -265,8 +267,9 @@ class TrainedModel:
         translator = self.for_inference(options).translator
         hypotheses = search(
             translator,
-            [ids[i] for i in filled],
+            [items[i] for i in filled],
             options.for_candidates(),
+            collate=self.source.collate,
             shortlist=self._shortlist(options),
             with_weights=with_weights or options.replace_unknown,
             progress=progress,
@@ -306,16 +309,34 @@ class TrainedModel:
 
     def _attended(self, source: str, weights: Tensor) -> list[str]:
         """For each row of weights (T', S), the source token with the highest one as text; `<unk>` if all are 0."""
-        pieces = self.source.pieces(source)
+        codec = self.text_source("search.replace_unknown")
+        pieces = codec.pieces(source)
         return [
-            self.source.tokenizer.decode([pieces[int(row.argmax())]]) if bool(row.any()) else SPECIALS[UNK]
-            for row in weights
+            codec.tokenizer.decode([pieces[int(row.argmax())]]) if bool(row.any()) else SPECIALS[UNK] for row in weights
         ]
 
-    def tokens_read(self, line: str) -> tuple[str, ...]:
-        """The source tokens of a line that a search reads, `</s>` last; none for a blank line."""
-        pieces = self.source.pieces(line)[: self.longest_source]
-        return (*pieces, SPECIALS[EOS]) if pieces else ()
+    def text_source(self, what: str) -> Codec:
+        """The codec of the source. UserError, which begins with `what`: the source of this model is not text."""
+        if not isinstance(self.source, Codec):
+            raise UserError(f"{what} needs a source of text, and that of this model is not")
+        return self.source
+
+    def source_labels(self, line: str, states: int | None = None, *, is_cut: bool = True) -> tuple[str, ...]:
+        """What to call each position of a line, such as its tokens; none for a blank line.
+
+        Args:
+            line: The line.
+            states: The number of the encoder's states, if they are to be named: state k of S has the label of position
+                ⌊k L / S⌋ of L.
+            is_cut: Whether the positions are those that a search reads, or all.
+        """
+        labels = self.source.labels(line) if line.strip() else []
+        return tuple(_spread(self.source.cut(labels, self.longest_source) if is_cut else labels, states))
+
+    def source_words(self, line: str, states: int) -> list[int]:
+        """The word of a line that each of this many states is of, as in `source_labels`; `</s>` is of none."""
+        words = self.source.word_indices(line)
+        return words if states == len(words) + self.source.marks else _spread(words, states)
 
     def unknown_words(self, pairs: ParallelCorpus) -> UnknownOfPairs:
         """How many words of the sources and of the targets the model does not know."""
@@ -323,6 +344,8 @@ class TrainedModel:
 
     def require_weights(self, options: SearchOptions) -> None:
         """UserError if `options.replace_unknown` needs attention weights, and this model has none."""
+        if options.replace_unknown:
+            self.text_source("search.replace_unknown")
         if options.replace_unknown and not self.translator.attends:
             raise UserError(
                 "search.replace_unknown: this model does not attend to single source words, so nothing says which of "
@@ -349,11 +372,12 @@ class TrainedModel:
         progress: Progress | None,
     ) -> list[_Found | None]:
         """The results of a method of forced decoding for the pairs with text on both sides, and None for the others."""
-        pairs = [
-            (self.source.encode(source), self.target.encode(target))
-            for source, target in zip(sources, targets, strict=True)
+        pairs = list(zip(self._items(sources), map(self.target.encode, targets), strict=True))
+        filled = [
+            index
+            for index, (source, target) in enumerate(pairs)
+            if min(self.source.length(source), self.target.length(target)) > 0
         ]
-        filled = [index for index, (source, target) in enumerate(pairs) if len(source) > 1 and len(target) > 1]
         found: list[_Found | None] = [None] * len(pairs)
 
         def after_batch(count: int) -> None:
@@ -361,7 +385,9 @@ class TrainedModel:
             if progress is not None:
                 progress(count)
 
-        forced = method(self.fused, [pairs[i][0] for i in filled], [pairs[i][1] for i in filled], progress=after_batch)
+        filled_sources, filled_targets = ([pairs[i][side] for i in filled] for side in (0, 1))
+        collate = self.source.collate
+        forced = method(self.fused, filled_sources, filled_targets, collate=collate, progress=after_batch)
         for index, result in zip(filled, forced, strict=True):
             found[index] = result
         return found
@@ -395,13 +421,14 @@ class TrainedModel:
     ) -> None:
         """UserError if a line has more tokens, without `</s>`, than the limit of its side."""
         sides = zip(limits, ("source", "target"), (self.source, self.target), (sources, targets), strict=True)
-        for limit, side, codec, lines in sides:
+        for limit, side, front_end, lines in sides:
             if limit is None:
                 continue
             for number, line in enumerate(lines, start=1):
                 # A piece is a character at least, but for one in front of the line and the few characters that
-                # sentencepiece expands: most lines need no tokenizer.
-                if len(line) >= limit and (length := len(codec.pieces(line))) > limit:
+                # sentencepiece expands: most lines of text need no tokenizer.
+                may_exceed = line.strip() and (front_end.names_files or len(line) >= limit)
+                if may_exceed and (length := front_end.length(front_end.encode(line))) > limit:
                     raise UserError(
                         f"{place}line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at "
                         f"most, {reason}; leave the pair out, or split it"
@@ -424,6 +451,7 @@ class TrainedModel:
     def _shortlist(self, options: SearchOptions) -> Shortlist | None:
         if not options.shortlist:
             return None
+        self.text_source("search.shortlist")
         if self.lexicon is None:
             raise UserError("search.shortlist needs the lexicon of the run; load it with with_lexicon(model, folder)")
         translations, frequent = map(torch.from_numpy, self.lexicon)
@@ -448,10 +476,15 @@ class TrainedModel:
             distinct.setdefault(text, hypothesis._replace(score=mean))
         return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)[: options.n_best]
 
-    def _cut(self, sentences: list[list[int]], first_line: int, warn: Say) -> list[list[int]]:
-        """The sentences with at most `longest_source` tokens each; one warning for all that are cut."""
+    def _items(self, lines: Iterable[str]) -> list[Item]:
+        """What the encoder reads of these lines; nothing of a blank one."""
+        return [self.source.encode(line) if line.strip() else [] for line in lines]
+
+    def _cut(self, sentences: list[Item], first_line: int, warn: Say) -> list[Item]:
+        """The sentences with at most `longest_source` positions each; one warning for all that are cut."""
         limit = self.longest_source
-        lengths = {line: len(ids) - 1 for line, ids in enumerate(sentences, first_line) if len(ids) - 1 > limit}
+        all_lengths = enumerate(map(self.source.length, sentences), first_line)
+        lengths = {line: length for line, length in all_lengths if length > limit}
         if lengths:
             line, length = next(iter(lengths.items()))
             more = "" if len(lengths) == 1 else f"; so are {len(lengths) - 1:,} more of these {len(sentences):,} lines"
@@ -461,12 +494,17 @@ class TrainedModel:
                 else f"{limit}, as another model must"
             )
             warn(f"line {line}: {length} tokens, cut to {reason}{more}")
-        return [self.cut(ids) for ids in sentences]
+        return [self.cut(item) for item in sentences]
 
-    def cut(self, ids: list[int]) -> list[int]:
-        """The ids of a sentence with its first `longest_source` tokens, and `</s>`."""
-        limit = self.longest_source
-        return ids if len(ids) - 1 <= limit else [*ids[:limit], EOS]
+    def cut(self, item: Any) -> Any:
+        """An item with its first `longest_source` positions, and `</s>`."""
+        return self.source.cut(item, self.longest_source)
+
+
+def _spread(values: Sequence[_Found], states: int | None) -> list[_Found]:
+    """What the states of an encoder stand for, given this for each position; the states may be fewer."""
+    states = len(values) if states is None else states
+    return [values[state * len(values) // states] for state in range(states)]
 
 
 def with_lexicon(
@@ -491,6 +529,7 @@ def with_lexicon(
 
 
 def _learn_lexicon(model: TrainedModel, say: Say) -> Lexicon:
-    sources, targets = encode_pairs(model.config.data.train, (model.source, model.target))
+    codecs = model.text_source("search.shortlist"), model.target
+    sources, targets = encode_pairs(model.config.data.train, codecs)
     say(f"learning a lexicon for shortlists from {len(sources):,} training pairs, once; this may take minutes")
-    return learn_lexicon(sources, targets, len(model.source.vocabulary), len(model.target.vocabulary))
+    return learn_lexicon(sources, targets, *(codec.size for codec in codecs))

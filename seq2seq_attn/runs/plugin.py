@@ -1,6 +1,7 @@
-"""Scorers and other parts, and metrics, in a user's own Python files: loaded on request, and copied into the run.
+"""Scorers, front ends and other parts, and metrics, in a user's own Python files: loaded, and copied into the run.
 
-A configuration names such a class by its location, `my_file.py:MyScorer`. A run keeps the file, and the modules that it
+A configuration names such a class by its location, `my_file.py:MyScorer`, or a kind in a file that `--plugin` loaded,
+which is written as its location. A run keeps the file, and the modules that it
 imports from the same folder, in `plugins/`, and its config.yaml names the copies: the run can be moved, and the
 original may change. Loading such a run executes these files, so only load runs that you trust. The checksums in
 the run's `SHA256SUMS` detect damage and edits; they are not a signature.
@@ -38,12 +39,14 @@ def load_plugins(paths: Iterable[Path] | None) -> None:
     for path in paths or ():
         try:
             module = list_file(path)
-        except ValueError as error:
+            own = [part for part in vars(module).values() if isinstance(part, type) and not inspect.isabstract(part)]
+            own = [part for part in own if part.__module__ == module.__name__]
+            for part in own:
+                if issubclass(part, Tagged):
+                    part.enter()  # it was named by its path until now
+        except (ValueError, TypeError) as error:
             raise UserError(str(error)) from error
-        own = [part for part in vars(module).values() if isinstance(part, type) and part.__module__ == module.__name__]
-        if not any(
-            issubclass(part, (Scorer, Normalizer, Window, Tagged)) and not inspect.isabstract(part) for part in own
-        ):
+        if not any(issubclass(part, (Scorer, Normalizer, Window, Tagged)) for part in own):
             raise UserError(f"{path}: defines no scorer; write a subclass of Scorer with its methods")
         _loaded.append(path)
 
@@ -115,7 +118,7 @@ def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> dict[str, Any]:
-    """The values with every `file.py:Class` of the model, and of the metrics, replaced."""
+    """The values with every `file.py:Class` of the source, the model and the metrics replaced."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -125,4 +128,5 @@ def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> d
         file, part = place_and_class(value) if isinstance(value, str) else ("", "")
         return change(file, part) if file.endswith(".py") else value
 
-    return values | {key: changed(values[key]) for key in ("model", "search", "evaluation") if key in values}
+    sections = "source", "model", "search", "evaluation"
+    return values | {key: changed(values[key]) for key in sections if key in values}

@@ -10,7 +10,9 @@ import torch
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.corpora.vectors import Coverage, HasVectors, WordVectors, pretrained_embedding, read_vectors
+from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.runs import Say
@@ -26,7 +28,7 @@ class Pretrained(NamedTuple):
 def start_from_vectors(
     translator: Seq2Seq,
     config: Config,
-    source: Codec,
+    source: FrontEnd,
     target: Codec,
     given: Pretrained | None = None,
     say: Say = lambda _: None,
@@ -46,20 +48,26 @@ def start_from_vectors(
     ):
         if pretrained is not None:
             weight = table.weight
-            matrix, coverage[side] = pretrained_embedding(pretrained, codec.vocabulary, weight.detach())
+            matrix, coverage[side] = pretrained_embedding(pretrained, _vocabulary(codec), weight.detach())
             with torch.no_grad():
                 weight.copy_(matrix)
             say(_coverage_line(side, coverage[side]))
     return coverage
 
 
-def _read_configured(config: Config, source: Codec, target: Codec) -> Pretrained:
+def _read_configured(config: Config, source: FrontEnd, target: Codec) -> Pretrained:
     @cache  # both sides may name the same file and share a vocabulary
-    def read(path: Path | None, codec: Codec) -> WordVectors | None:
-        return None if path is None else read_vectors(path, codec.vocabulary, config.model.embedding_size)
+    def read(path: Path | None, codec: FrontEnd) -> WordVectors | None:
+        return None if path is None else read_vectors(path, _vocabulary(codec), config.model.embedding_size)
 
     files = config.model.pretrained_embeddings
     return Pretrained(read(files.source, source), read(files.target, target))
+
+
+def _vocabulary(side: FrontEnd) -> Vocabulary:
+    if not isinstance(side, Codec):
+        raise UserError("pretrained vectors of the source need a source of text; give those of the target alone")
+    return side.vocabulary
 
 
 def _checked(given: Pretrained, config: Config) -> Pretrained:

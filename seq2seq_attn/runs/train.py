@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
-from seq2seq_attn.corpora.codec import Codec, codec_files, load_codecs
-from seq2seq_attn.corpora.corpus import FilteredPairs, ParallelCorpus, filter_pairs
-from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.codec import Codec, front_end_files
+from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
     require_comet,
@@ -34,10 +33,12 @@ from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import (
     CACHE_FOLDER,
     Cache,
-    Codecs,
-    cached_codecs,
+    FrontEnds,
+    cached_front_ends,
     cached_pairs,
     linked_tokens,
+    load_front_ends,
+    named_files,
     read_pairs,
     read_test,
     sampled_pairs,
@@ -60,7 +61,7 @@ from seq2seq_attn.runs.folder import (
 from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
-from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, session
+from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, read_sessions, session
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.training.batches import EncodedPairs
 from seq2seq_attn.training.checkpoints import trained_epochs
@@ -134,9 +135,17 @@ def _train(
             say(f"{name}: {changed}")
     give_back_freed_memory()
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
-    source, target = codecs = load_codecs(folder) if resuming else cached_codecs(config, shared)
-    training, kept = _training_pairs(config, codecs, shared)
-    validation = _usable_pairs(data.validation, data.max_length, codecs, shared)
+    front_ends = load_front_ends(folder, config) if resuming else cached_front_ends(config, shared)
+    source, target = front_ends
+    if (named := named_files(data.train, source)) is not None:
+        started["named_files"] = named
+    if resuming and read_sessions(folder)[0].get("named_files") != named:
+        raise UserError(
+            f"{data.train.paths[0]}: what its lines name is not what {folder} was trained with (another SHA-256); "
+            f"restore it, name another folder, or replace the run with --overwrite"
+        )
+    training, kept = _usable_pairs(config, front_ends, shared, is_training=True)
+    validation, kept_to_validate = _usable_pairs(config, front_ends, shared, is_training=False)
     require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
     if config.training.guided_alignment and not any(context.reads_query for context in translator.contexts_that_read()):
@@ -152,10 +161,12 @@ def _train(
     unknown = {"validation": model.unknown_words(validation_pairs)}
     if test is not None:
         unknown["test"] = model.unknown_words(test.pairs)
-    sizes = "joint" if source is target else f"source, {len(target.vocabulary):,} target"
+    sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
+    if config.source is not None:
+        sizes = f"{target.size:,} target, source {config.source.kind} of {source.size:,} features"
     say(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
-        f"validation {validation.filtered}; vocabulary {len(source.vocabulary):,} {sizes}; "
+        f"validation {kept_to_validate}; vocabulary {sizes}; "
         f"unknown words: {', '.join(f'{part} {counts}' for part, counts in unknown.items())}"
     )
     for warning in (
@@ -179,7 +190,7 @@ def _train(
         }
         if coverage:
             start["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
-        files |= codec_files(source, target) | {METRICS: metrics_content(start)}
+        files |= front_end_files(source, target) | {METRICS: metrics_content(start)}
         files |= {f"{FOLDER}/{file}": content for file, content in own_files.items()}
     write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})  # of the cleared folder
     try:
@@ -187,7 +198,7 @@ def _train(
             model.translator,
             config.training,
             training,
-            _batches(config, validation),
+            validation,
             validation_score(model, validation_pairs),
             folder,
             name,
@@ -232,46 +243,36 @@ def _device(config: Config) -> str:
     return f"CPU with {threads} thread{'s' if threads > 1 else ''}"
 
 
-class _Usable(NamedTuple):
-    """Encoded pairs, and which of them are neither blank nor too long."""
+def _usable_pairs(
+    config: Config, front_ends: FrontEnds, shared: Cache, *, is_training: bool
+) -> tuple[EncodedPairs, str]:
+    """The pairs of training or validation that are neither blank nor too long, and what is left out, in words.
 
-    source: EncodedLines
-    target: EncodedLines
-    filtered: FilteredPairs
-
-
-def _usable_pairs(files: PairFiles, max_length: int, codecs: Codecs, shared: Cache) -> _Usable:
-    source, target = cached_pairs(files, codecs, shared)
-    name = " and ".join(map(str, files.paths))
-    return _Usable(source, target, filter_pairs(name, source.lengths - 1, target.lengths - 1, max_length))  # no `</s>`
-
-
-def _training_pairs(config: Config, codecs: Codecs, shared: Cache) -> tuple[EncodedPairs, str]:
-    """The usable training pairs, resampled in every epoch or with links, and a description of what is left out."""
-    data = config.data
-    usable = _usable_pairs(data.train, data.longest_training, codecs, shared)
+    Those of training are encoded anew in every epoch, or have links, as the configuration says.
+    """
+    data, options, sampling = config.data, config.training, config.text.sampling
+    files, longest = (data.train, data.longest_training) if is_training else (data.validation, data.max_length)
+    encoded = cached_pairs(files, front_ends, shared)
+    read, written = (each.lengths - side.marks for each, side in zip(encoded, front_ends, strict=True))
+    filtered = filter_pairs(" and ".join(map(str, files.paths)), read, written, longest)
     encode = links = None
-    if (sampling := config.text.sampling) is not None:
-        usual = usable.source, usable.target
-        encode = sampled_pairs(read_pairs(data.train), usual, codecs, sampling, config.seed, data.longest_training)
-        usable = _Usable(*encode(0), usable.filtered)
-    if (guided := config.training.guided_alignment) is not None:
-        links = linked_tokens(guided.links, data.train, codecs)
-    return _batches(config, usable, config.seed, links=links, encode=encode), str(usable.filtered)
-
-
-def _batches(config: Config, pairs: _Usable, seed: int = 0, **rest: Any) -> EncodedPairs:
-    options = config.training
-    return EncodedPairs(
-        pairs.source,
-        pairs.target,
+    if is_training and sampling is not None:
+        encode = sampled_pairs(read_pairs(files), encoded, front_ends, sampling, config.seed, longest)
+        encoded = encode(0)
+    if is_training and options.guided_alignment is not None:
+        links = linked_tokens(options.guided_alignment.links, files, front_ends)
+    pairs = EncodedPairs(
+        *encoded,
         options.batch_size,
         options.batch_unit,
-        seed,
-        kept=pairs.filtered.kept,
+        config.seed if is_training else 0,
+        kept=filtered.kept,
+        links=links,
+        collate=front_ends[0].collate,
+        encode=encode,
         is_pinned=on_cuda(options.accelerator),
-        **rest,
     )
+    return pairs, str(filtered)
 
 
 def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:

@@ -100,12 +100,12 @@ class Call(Generic[Body]):
     async def source_lengths(self, served: ServedModel, lines: Sequence[Lines]) -> list[int]:
         """As `lengths`, for what a model is to translate; it reads no more tokens than in training."""
         most = min(self.settings.max_tokens, served.model.config.data.max_length)
-        return await self.lengths(served.model.trained.source, lines, most)
+        return await self.lengths(served.model.trained.text_source("serve"), lines, most)
 
     async def pair_lengths(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """As `lengths`, for the longer side of each pair."""
         trained = self.served.model.trained
-        sources = await self.lengths(trained.source, [source for source, _ in pairs])
+        sources = await self.lengths(trained.text_source("serve"), [source for source, _ in pairs])
         targets = await self.lengths(trained.target, [target for _, target in pairs])
         return list(map(max, sources, targets))
 

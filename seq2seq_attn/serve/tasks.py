@@ -37,6 +37,7 @@ class ServedModel:
     @classmethod
     def load(cls, name: str, model: Model, languages: tuple[str, str], say: Say) -> ServedModel:
         """The model with its lexicon, if its configuration has a shortlist; both are ready for the first request."""
+        model.trained.text_source(f"{name}: serve")  # a line of another source would name a file of this machine
         trained = with_lexicon(model.trained, model.folder, say=say)
         trained.for_inference()
         return cls(name, replace(model, trained=trained), *languages, sample_pairs(model.config.data.test))

@@ -63,7 +63,7 @@ def keys(path: str, record: type[Strict]) -> list[Key]:
     """The keys of a record that stands at this path."""
     meanings, found = _meanings(record), []
     for name, field in record.model_fields.items():
-        parts = _parts(field.annotation)
+        parts = [part for part in _parts(field.annotation) if _described(part)]
         has_default = not parts and not field.is_required()
         own = f"{path}.{name}".lstrip(".")
         is_nested = any(issubclass(record, part) for part in parts)
@@ -95,9 +95,14 @@ def records(
         for part in _parts(field.annotation):
             if any(issubclass(each, part) for each in around):
                 continue
-            for kind in part.kinds().values() if issubclass(part, Tagged) else [part]:
-                if kind.__module__.startswith("seq2seq_attn."):
-                    yield from records(kind, below, around)
+            for kind in _described(part):
+                yield from records(kind, below, around)
+
+
+def _described(part: type[Strict]) -> list[type[Strict]]:
+    """The record itself, or the kinds of a tagged one that the package has; all may be a user's own."""
+    kinds: list[type[Strict]] = list(part.kinds().values()) if issubclass(part, Tagged) else [part]
+    return [kind for kind in kinds if kind.__module__.startswith("seq2seq_attn.")]
 
 
 def _parts(annotation: Any) -> list[type[Strict]]:

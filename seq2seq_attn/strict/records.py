@@ -6,6 +6,7 @@ import difflib
 import inspect
 from abc import ABC
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Annotated, Any, ClassVar, get_args
 
@@ -15,6 +16,7 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     ValidationInfo,
+    field_serializer,
     field_validator,
     model_validator,
 )
@@ -78,9 +80,11 @@ class Tagged(Strict, ABC):
     are written as well.
 
     A class may be defined again in its own module (a reloaded file, a notebook cell run twice); the same kind from
-    another module is a TypeError.
+    another module is a TypeError. A kind may also be named by its file, as in `kind: my_file.py:MyConfig`; it is then
+    written so, and does not conflict with another of the same name.
     """
 
+    user_code: ClassVar[Any] = None  # `attention/user_code.py`, a room above this one; `config.py` sets it
     _kinds: ClassVar[dict[str, type[Tagged]]]
 
     kind: str
@@ -90,15 +94,20 @@ class Tagged(Strict, ABC):
         super().__pydantic_init_subclass__(**kwargs)
         if Tagged in cls.__bases__:
             cls._kinds = {}
-        elif not inspect.isabstract(cls):
-            kind = cls.model_fields["kind"].default
-            known = cls._kinds.get(kind)
-            if known is not None and known.__module__ != cls.__module__:
-                raise TypeError(
-                    f"kind={kind!r} exists twice: {known.__module__}.{known.__name__} and "
-                    f"{cls.__module__}.{cls.__name__}; give one of them another kind"
-                )
-            cls._kinds[kind] = cls
+        elif not inspect.isabstract(cls) and not (cls.user_code and cls.user_code.is_named_by_path(cls.__module__)):
+            cls.enter()
+
+    @classmethod
+    def enter(cls) -> None:
+        """Lets configurations name the kind. TypeError: another module has one of this name."""
+        kind = cls.model_fields["kind"].default
+        known = cls._kinds.get(kind)
+        if known is not None and known.__module__ != cls.__module__:
+            raise TypeError(
+                f"kind={kind!r} exists twice: {known.__module__}.{known.__name__} and "
+                f"{cls.__module__}.{cls.__name__}; give one of them another kind"
+            )
+        cls._kinds[kind] = cls
 
     @classmethod
     def kinds(cls) -> dict[str, type[Tagged]]:
@@ -109,8 +118,18 @@ class Tagged(Strict, ABC):
     def record_for(cls, values: Any) -> type[Tagged]:
         default = cls.model_fields["kind"].default
         kind = values.get("kind", default) if isinstance(values, Mapping) else default
-        record = cls._kinds.get(kind) if isinstance(kind, str) else None
-        return record if record is not None and issubclass(record, cls) else cls
+        with suppress(ValueError):
+            record = cls._find(kind) if isinstance(kind, str) else None
+            return record if record is not None and issubclass(record, cls) else cls
+        return cls
+
+    @classmethod
+    def _find(cls, kind: str) -> type[Tagged] | None:
+        """The record of this kind, None if there is none. ValueError: a file has no such class."""
+        if ".py:" not in kind:
+            return cls._kinds.get(kind)
+        found: type[Tagged] = cls.user_code.class_at(*cls.user_code.place_and_class(kind), cls)
+        return found
 
     @model_validator(mode="wrap")
     @classmethod
@@ -119,7 +138,7 @@ class Tagged(Strict, ABC):
             return handler(values)
         record = cls.record_for(values)
         if record is not cls:
-            return record.model_validate(values)
+            return record.model_validate({**values, "kind": record.model_fields["kind"].default})
         for key in values:
             others = [kind for kind, record in cls.kinds().items() if key in record.model_fields]
             if others and key not in cls.model_fields and Tagged not in cls.__bases__:
@@ -130,8 +149,14 @@ class Tagged(Strict, ABC):
     @field_validator("kind")
     @classmethod
     def _is_known(cls, kind: str) -> str:
-        if kind not in cls._kinds:
+        if cls._find(kind) is None and cls.model_fields["kind"].default != kind:
             near = difflib.get_close_matches(kind, cls._kinds, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(cls.kinds())}"
             raise ValueError(f"there is no such kind; {hint} (load one of your own with --plugin FILE)")
         return kind
+
+    @field_serializer("kind")
+    def _location(self, kind: str) -> str:
+        """The kind; of a class in a user's file, where it is."""
+        file = self.user_code and self.user_code.file_of(type(self))
+        return f"{file}:{type(self).__name__}" if file else kind

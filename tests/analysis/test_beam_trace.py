@@ -14,7 +14,7 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.examples import EXAMPLES, Example
-from seq2seq_attn.runs.corpora import learn_codecs, read_pairs
+from seq2seq_attn.runs.corpora import learn_front_ends, read_pairs
 from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.strict import override, parse
@@ -32,7 +32,7 @@ def model(experiment_file):
         config = read_experiment(experiment_file).runs[2].config
         values = override(config.model_dump(mode="json"), ["search.min_length=4"])
         config = parse(Config, override(values, changes))
-        source, target = learn_codecs(config, read_pairs(config.data.train))
+        source, target = learn_front_ends(config, read_pairs(config.data.train))
         torch.manual_seed(5)
         translator = build_translator(config, source, target)
         with torch.no_grad():  # sharper than an untrained model, so that the beam prunes hypotheses

@@ -9,7 +9,7 @@ from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanCon
 from seq2seq_attn.comparison.experiment import match_parameters, read_experiment
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.runs.corpora import Cache, learn_codecs, read_pairs
+from seq2seq_attn.runs.corpora import Cache, learn_front_ends, read_pairs
 from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.config import make_optimizer
@@ -27,7 +27,7 @@ def ladder(tmp_path_factory):
         cache = Cache(tmp_path_factory.mktemp("cache"))
         grid = match_parameters(read_experiment(ROOT / "experiments/ladder/experiment.yaml"), cache)
         pairs = read_pairs(grid.runs[0].config.data.train)
-    codecs = learn_codecs(grid.runs[0].config, pairs)
+    codecs = learn_front_ends(grid.runs[0].config, pairs)
     torch.manual_seed(6)
     models = {run.arm: (run, build_translator(run.config, *codecs)) for run in grid.runs}
     sides = zip(codecs, (pairs.source, pairs.target), strict=True)

@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from seq2seq_attn.corpora.codec import KINDS, Codec, load_codecs, save_codecs, train_codecs
+from seq2seq_attn.corpora.codec import KINDS, Codec, load_codecs, save_front_ends, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.tokenizers import Word
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
@@ -46,7 +46,7 @@ def test_training_text_is_decoded_unchanged(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_codec_gives_the_same_ids(kind, tmp_path):
     source, target = train(kind, lowercase=True)
-    save_codecs(source, target, tmp_path)
+    save_front_ends(source, target, tmp_path)
     source_again, target_again = load_codecs(tmp_path)
     for line in ["A DOG can't!", "Größe zählt", ""]:
         assert source_again.encode(line) == source.encode(line)
@@ -61,7 +61,7 @@ def test_a_joint_codec_is_one_object_and_saved_once(kind, tmp_path):
     source, target = train(kind, joint=True)
     assert source is target
     assert UNK not in source.encode(CORPUS.source[0]) + source.encode(CORPUS.target[0])
-    save_codecs(source, target, tmp_path)
+    save_front_ends(source, target, tmp_path)
     assert {path.name.split(".")[0] for path in tmp_path.iterdir()} == {"joint"}
     source_again, target_again = load_codecs(tmp_path)
     assert source_again is target_again
@@ -146,7 +146,7 @@ def test_lowercase_lowers_before_all_else():
 def test_an_unknown_word_is_read_in_a_known_form_if_the_codec_matches_forms(tmp_path):
     vocabulary = Vocabulary(["the", "dog", "Tom", "."])
     codec = Codec(Word(), vocabulary, match_known_forms=True)
-    save_codecs(codec, Codec(Word(), vocabulary), tmp_path)
+    save_front_ends(codec, Codec(Word(), vocabulary), tmp_path)
     for matching in (codec, load_codecs(tmp_path)[0]):
         assert matching.pieces("The TOM dog.") == ["the", "Tom", "dog", "."]
         assert matching.encode("The TOM dog.") == [4, 6, 5, 7, EOS]
@@ -180,7 +180,7 @@ def test_incompatible_options_are_refused(options, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    save_codecs(*train("bpe"), tmp_path)
+    save_front_ends(*train("bpe"), tmp_path)
     (tmp_path / "target.sentencepiece.model").unlink()
     with pytest.raises(UserError, match=r"target\.sentencepiece\.model: no such file"):
         load_codecs(tmp_path)
@@ -206,7 +206,7 @@ def test_a_missing_file_is_named(tmp_path):
     ],
 )
 def test_a_foreign_file_is_named(tmp_path, name, content):
-    save_codecs(*train("unigram"), tmp_path)
+    save_front_ends(*train("unigram"), tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=rf"{name}: .*; restore it, or train the run again"):
         load_codecs(tmp_path)

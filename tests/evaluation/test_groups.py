@@ -24,8 +24,7 @@ def test_an_empty_band_is_refused():
 
 
 def by_length(hypotheses, references, lengths, *bands, **options):
-    sources = [" ".join(["word"] * length) for length in lengths]
-    return scores_by_length(bleu_counts([hypotheses], references, **options), sources, *bands)
+    return scores_by_length(bleu_counts([hypotheses], references, **options), lengths, *bands)
 
 
 def test_each_band_scores_its_own_sentences_as_one_corpus(references, spoil):

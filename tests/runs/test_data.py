@@ -9,7 +9,7 @@ from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs import train as run_file
-from seq2seq_attn.runs.corpora import Cache, cached_codecs, cached_pairs, read_pairs, sampled_pairs
+from seq2seq_attn.runs.corpora import Cache, cached_front_ends, cached_pairs, read_pairs, sampled_pairs
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
 
@@ -78,7 +78,7 @@ def add_line(path, line):
 
 def test_a_model_is_the_same_with_and_without_the_cache(config, cache, tmp_path):
     for files in (config.data.train, config.data.validation):
-        cached_pairs(files, cached_codecs(config, cache), cache)
+        cached_pairs(files, cached_front_ends(config, cache), cache)
     kept = written(cache.folder)
     train(config, tmp_path / "with", cache=cache.folder)
     assert written(cache.folder) == kept
@@ -89,7 +89,7 @@ def test_a_model_is_the_same_with_and_without_the_cache(config, cache, tmp_path)
 
 
 def test_cached_ids_equal_those_of_the_codecs(config, cache):
-    source, target = codecs = cached_codecs(config, cache)
+    source, target = codecs = cached_front_ends(config, cache)
     assert source is target
     for _ in range(2):
         pairs = read_pairs(config.data.validation)
@@ -100,7 +100,7 @@ def test_cached_ids_equal_those_of_the_codecs(config, cache):
 
 
 def test_the_cache_depends_on_the_text_and_not_on_its_name(config, cache, tmp_path):
-    codecs = cached_codecs(config, cache)
+    codecs = cached_front_ends(config, cache)
     cached_pairs(config.data.train, codecs, cache)
     kept = written(cache.folder)
     files = config.data.train
@@ -112,14 +112,14 @@ def test_the_cache_depends_on_the_text_and_not_on_its_name(config, cache, tmp_pa
     add_line(files.target, "w v")
     source, target = cached_pairs(files, codecs, cache)
     assert len(source) == len(target) == 41
-    assert cached_codecs(config, cache)[0].vocabulary.get_itos() != codecs[0].vocabulary.get_itos()
+    assert cached_front_ends(config, cache)[0].vocabulary.get_itos() != codecs[0].vocabulary.get_itos()
 
 
 def test_text_settings_change_the_codecs(config, cache):
-    (codec, _) = cached_codecs(config, cache)
+    (codec, _) = cached_front_ends(config, cache)
     for change in ("text.vocabulary_size=13", "text.tokenizer=unigram", "text.joint=false"):
         other = parse(Config, override(config.model_dump(mode="json"), [change]))
-        source, target = cached_codecs(other, cache)
+        source, target = cached_front_ends(other, cache)
         changed = source.tokenizer.options() != codec.tokenizer.options() or source is not target
         assert changed, change
 
@@ -128,7 +128,7 @@ def test_each_text_setting_reaches_the_codecs(config, cache):
     def codecs(*changes):
         moses = ["text.tokenizer=moses", "text.joint=false", "text.vocabulary_size=null"]
         values = override(override(config.model_dump(mode="json"), moses), changes)
-        return cached_codecs(parse(Config, values), cache)
+        return cached_front_ends(parse(Config, values), cache)
 
     source, target = codecs()
     assert (source.tokenizer.options()["language"], target.tokenizer.options()["language"]) == ("en", "en")
@@ -198,7 +198,7 @@ def lines_of(codec, sentences):
 
 @pytest.mark.parametrize("sides", ["both", "source"])
 def test_every_epoch_has_another_segmentation_of_the_same_lines(config, cache, sides):
-    codecs = cached_codecs(config, cache)
+    codecs = cached_front_ends(config, cache)
     pairs, usual = read_pairs(config.data.train), cached_pairs(config.data.train, codecs, cache)
     options = sampling(config, sides=sides).text.sampling
     sample = sampled_pairs(pairs, usual, codecs, options, seed=1, longest=100)
@@ -213,7 +213,7 @@ def test_every_epoch_has_another_segmentation_of_the_same_lines(config, cache, s
 
 
 def test_a_sentence_keeps_its_usual_segmentation_where_another_would_be_too_long(config, cache):
-    codecs = cached_codecs(config, cache)
+    codecs = cached_front_ends(config, cache)
     pairs, usual = read_pairs(config.data.train), cached_pairs(config.data.train, codecs, cache)
     options = sampling(config).text.sampling
     free, bounded = (sampled_pairs(pairs, usual, codecs, options, 1, longest)(0)[0] for longest in (100, 6))

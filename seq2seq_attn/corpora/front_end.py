@@ -1,0 +1,109 @@
+"""A front end: what a line of a file is to a model, on one side of the data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from seq2seq_attn.corpora.encoded import EncodedLines, Item, Items
+from seq2seq_attn.corpora.source import Source
+from seq2seq_attn.corpora.unknown_words import UnknownCount
+from seq2seq_attn.strict import Tagged
+
+
+class FrontEnd(ABC):
+    """Makes a model's input of the lines of one side of the data.
+
+    A line is a sentence (`Codec`), or it names what is read: the path of a recording, an image or an array. So corpora,
+    the command line and the API are the same for any source, with one line for each. A front end of your own defines
+    `encode`, `collate`, `size` and `rules`; its configuration (`FrontEndConfig`) builds it.
+    """
+
+    marks: int = 0  # positions that `encode` adds to those of the line: 1 for `</s>`
+    names_files: bool = True  # whether a line is the path of what is read, so that the file is a part of the data
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """What the encoder is built with: the size of the vocabulary, or the features of a position."""
+
+    @abstractmethod
+    def encode(self, line: str) -> Item:
+        """The item of a line that is not blank: token ids, or an array whose first axis is the positions.
+
+        Raises:
+            UserError: What the line names cannot be read; the message begins with the line.
+        """
+
+    @abstractmethod
+    def collate(self, items: Items) -> Source:
+        """The batch of these items, on the CPU; `corpora.encoded.padded` pads them to the longest."""
+
+    def labels(self, line: str) -> list[str]:
+        """What to call each position of the item in a picture of attention; by default its number, from 1."""
+        return [str(number) for number in range(1, len(self.encode(line)) + 1)]
+
+    def words(self, line: str) -> list[str]:
+        """The units that alignments refer to by their indices; by default every position is one."""
+        return self.labels(line)
+
+    def word_indices(self, line: str) -> list[int]:
+        """For each position, `marks` left out, the index of its word among `words`."""
+        return list(range(len(self.encode(line))))
+
+    def length(self, item: Item) -> int:
+        """The positions of an item, `marks` left out."""
+        return len(item) - self.marks
+
+    def unknown_words(self, line: str) -> list[str]:
+        """The words of a line that this front end does not know; none unless a vocabulary limits it."""
+        return []
+
+    def count_unknown(self, lines: Iterable[str]) -> UnknownCount:
+        """How many of the words of these lines are unknown."""
+        return UnknownCount(0, 0)
+
+    def cut(self, item: Any, limit: int) -> Any:
+        """The first `limit` positions of an item, or of its labels, and its marks."""
+        return item[:limit]
+
+    def encode_all(self, lines: Iterable[str]) -> EncodedLines:
+        """The items of all lines; that of a blank line is empty."""
+        return EncodedLines.of(self.encode(line) if line.strip() else [] for line in lines)
+
+    def files(self, side: str) -> dict[str, bytes]:
+        """What was learned from the training lines, as files of a run, which `FrontEndConfig.load` reads; none."""
+        return {}
+
+    def difference(self, other: FrontEnd) -> str | None:
+        """In words, why the same line may be another item to `other`; None if it cannot."""
+        own, others = self.rules(), other.rules()
+        return None if type(self) is type(other) and own == others else "front ends that differ"
+
+    @abstractmethod
+    def rules(self) -> Any:
+        """All that decides what a line becomes: options, and what was learned, in values that compare and print."""
+
+
+class FrontEndConfig(Tagged):
+    """The configuration of the front end of a source that is not text: `source: {kind: frames, ...}`.
+
+    Every kind has a subclass with its own options, in a file that `--plugin` names, or named by it:
+    `source: {kind: my_frames.py:FramesConfig}`.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def build(self, lines: Sequence[str]) -> FrontEnd:
+        """The front end, which may learn from the source lines of the training pairs.
+
+        Raises:
+            UserError: There is nothing to learn from.
+        """
+
+    def load(self, folder: Path, side: str) -> FrontEnd:
+        """The front end of a run, from the `files` in its folder; one that learned nothing is built again."""
+        return self.build(())

@@ -1,0 +1,224 @@
+"""A source of frames, in one file outside the package: trained, searched, aligned, evaluated and compared."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import seq2seq_attn as s2s
+from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.front_end import FrontEndConfig
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.encoder import EncoderConfig
+from seq2seq_attn.runs import plugin
+from seq2seq_attn.runs.corpora import Cache, cached_pairs, load_front_ends
+from seq2seq_attn.runs.folder import read_config
+from seq2seq_attn.strict import override, parse
+
+FRAMES = Path(__file__).parents[2] / "examples" / "frames.py"
+WORDS = "abcd"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Each word is two frames, the first of which tells it and its place; some recordings lack their last frame."""
+    folder, draw = tmp_path_factory.mktemp("data"), np.random.default_rng(3)
+    for part, count in {"train": 90, "validation": 12, "test": 14}.items():
+        sentences = [draw.integers(0, 4, size=int(draw.integers(1, 5))) for _ in range(count)]
+        names = [folder / f"{part}-{number}.npy" for number in range(count)]
+        for number, (path, sentence) in enumerate(zip(names, sentences, strict=True)):
+            frames = draw.normal(0.0, 0.05, size=(2 * len(sentence), 5))
+            frames[np.arange(len(sentence)) * 2, sentence] += 1.0
+            frames[:, 4] += np.arange(len(frames)) / 2 - 1
+            np.save(path, frames[: len(frames) - (number % 3 == 0)])
+        lines = {"source": map(str, names), "target": (" ".join(WORDS[each] for each in row) for row in sentences)}
+        for side, text in lines.items():
+            (folder / f"{part}.{side}").write_text("".join(f"{line}\n" for line in text))
+    shutil.copy(FRAMES, folder / "frames.py")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def values(data):
+    files = {part: {side: f"{data}/{part}.{side}" for side in ("source", "target")} for part in ("train", "validation")}
+    return {
+        "data": files | {"test": {side: f"{data}/test.{side}" for side in ("source", "target")}},
+        "source": {"kind": f"{data}/frames.py:FramesConfig", "features": 5},
+        "text": {"tokenizer": "word"},
+        "model": {
+            "embedding_size": 8,
+            "encoder": {"kind": f"{data}/frames.py:JoinedFramesConfig"},
+            "decoder": {"kind": "bahdanau", "hidden_size": 16},
+            "dropout": {"embedding": 0, "state": 0, "readout": 0},
+        },
+        "training": {
+            "max_epochs": 12,
+            "batch_size": 10,
+            "monitor": "loss",
+            "accelerator": "cpu",
+            "optimizer": {"learning_rate": 0.02, "schedule": "constant", "warmup_steps": 0},
+            "ema_decay": None,
+        },
+        "search": {"beam_size": 2},
+        "evaluation": {"tokenize": "none", "bands": [3]},
+    }
+
+
+@pytest.fixture(scope="module")
+def config(values):
+    return parse(Config, values)
+
+
+@pytest.fixture(scope="module")
+def model(config, tmp_path_factory):
+    return s2s.train(config, tmp_path_factory.mktemp("trained") / "run", silent=True)
+
+
+@pytest.fixture
+def files(data):
+    return (data / "test.source").read_text().splitlines(), (data / "test.target").read_text().splitlines()
+
+
+def test_a_model_of_frames_translates_what_it_has_learned(model, files):
+    sources, targets = files
+    found = model.translate([*sources, ""]).sentences
+    assert sum(ours == theirs for ours, theirs in zip(found, targets, strict=False)) >= 10
+    assert found[-1] == ""
+    assert model.translate(sources[:1], beam_size=1).sentences == found[:1]
+    assert all(each.log_probability < 0 for each in model.score(list(zip(sources, targets, strict=True))))
+
+
+def test_a_state_is_called_by_the_first_of_its_frames(model, files):
+    source = next(line for line in files[0] if len(np.load(line)) == 8)
+    matrix = model.attention(source)
+    assert matrix.source == ("1", "3", "5", "7")
+    assert matrix.weights.shape == (len(matrix.target), 4)
+    assert matrix.weights.sum(axis=1) == pytest.approx(np.ones(len(matrix.target)), abs=1e-3)
+    assert model.attention(source, "a b").source == matrix.source
+    assert model.attention_maps(source, "a b").cross[0].shape[-1] == 4
+    (found,) = model.align([(source, "a b c d")])
+    assert {position % 2 for position, _ in found.links} == {0}
+
+
+def test_a_run_of_frames_is_evaluated(model):
+    scores = model.evaluate()
+    assert scores["bleu"]["value"] > 50
+    assert [(band["low"], band["high"]) for band in scores["by_length"]] == [(1, 3), (4, None)]
+    assert sum(band["sentences"] for band in scores["by_length"]) == 14
+    assert scores["unknown_source_words"] == 0
+
+
+def test_a_recording_is_cut_at_the_longest_of_training_and_named_where_it_cannot_be_read(model, tmp_path):
+    np.save(tmp_path / "long.npy", np.ones((103, 5)))
+    np.save(tmp_path / "wide.npy", np.ones((3, 6)))
+    with pytest.warns(UserWarning, match="line 2: 103 tokens, cut to data.max_length=100"):
+        model.translate(["", str(tmp_path / "long.npy")])
+    for name, message in {"wide": "source.features is 5", "none": "not an array of frames"}.items():
+        with pytest.raises(UserError, match=rf"{name}\.npy: .*{message}"):
+            model.translate([str(tmp_path / f"{name}.npy")])
+
+
+def test_a_moved_run_is_used_in_a_new_process_without_the_original_file(model, files, tmp_path):
+    run = shutil.copytree(model.folder, tmp_path / "moved")
+    settings = yaml.safe_load((run / "config.yaml").read_text())
+    assert settings["source"]["kind"] == "plugins/frames.py:FramesConfig"
+    assert (run / "plugins/frames.py").read_bytes() == FRAMES.read_bytes()
+    command = [sys.executable, "-m", "seq2seq_attn", "translate", run]
+    lines = "".join(f"{line}\n" for line in files[0])
+    done = subprocess.run(command, input=lines, text=True, capture_output=True, cwd=tmp_path)
+    assert done.stdout.splitlines() == model.translate(files[0]).sentences, done.stderr
+
+
+def test_a_kind_of_a_plugin_is_kept_by_the_run(values, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(plugin, "_loaded", [])
+    for base in (FrontEndConfig, EncoderConfig):
+        monkeypatch.setattr(base, "_kinds", base._kinds.copy())
+    file, run = shutil.copy(FRAMES, tmp_path / "own_frames.py"), tmp_path / "run"
+    plugin.load_plugins([file])
+    named = ["source.kind=frames", "model.encoder.kind=joined_frames"]
+    for epochs in (1, 2):
+        short = parse(Config, override(values, [f"training.max_epochs={epochs}", *named]))
+        s2s.train(short, run, if_exists="resume" if epochs == 2 else "refuse", silent=True)
+    settings = yaml.safe_load((run / "config.yaml").read_text())
+    assert settings["model"]["encoder"]["kind"] == "plugins/own_frames.py:JoinedFramesConfig"
+    s2s.load(run)  # beside the file itself, whose kinds have the same names
+    file.unlink()
+    assert len(s2s.load(run).translate([str(data / "test-0.npy")]).sentences) == 1
+
+
+def test_training_continues_exactly_and_only_with_the_same_recordings(values, data, model, tmp_path):
+    def trained(epochs, if_exists):
+        shorter = parse(Config, override(values, [f"training.max_epochs={epochs}"]))
+        return s2s.train(shorter, tmp_path / "run", if_exists=if_exists, silent=True)
+
+    trained(4, "refuse")
+    recording = data / "train-1.npy"
+    content = recording.read_bytes()
+    np.save(recording, np.load(recording) + 1)
+    with pytest.raises(UserError, match=r"train\.source: what its lines name"):
+        trained(12, "resume")
+    recording.write_bytes(content)
+    trained(12, "resume")
+    assert (tmp_path / "run/model.safetensors").read_bytes() == (model.folder / "model.safetensors").read_bytes()
+
+
+def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
+    base = override(values, ["training.max_epochs=1"])
+    arms = {"attention": {}, "mean": ["model.context.kind=mean"]}
+    experiment = {"name": "frames", "baseline": "mean", "seeds": [1, 2], "arms": arms, "base": base}
+    results = s2s.compare(experiment, tmp_path / "out", silent=True).results
+    assert [arm.name for arm in results.arms] == ["attention", "mean"]
+    assert results.sentences == 14
+
+
+def test_a_changed_recording_is_read_again(config, model, data, tmp_path):
+    lines = (data / "validation.source").read_text().splitlines()
+    recording, cache = tmp_path / "own.npy", Cache(tmp_path / "cache")
+    files = config.data.validation.model_copy(update={"source": tmp_path / "list"})
+    (tmp_path / "list").write_text("".join(f"{line}\n" for line in [recording, *lines[1:]]))
+    front_ends = load_front_ends(model.folder, read_config(model.folder))
+    for value in (2.0, 3.0):
+        np.save(recording, np.full((6, 5), value))
+        source, _ = cached_pairs(files, front_ends, cache)
+        assert source[0].tolist() == [[value] * 5] * 6
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["model.tie_embeddings=all"],
+        ["search.shortlist=5"],
+        ["search.replace_unknown=true"],
+        ["model.pretrained_embeddings.source=glove.txt"],
+        ["training.guided_alignment={links: train.align}"],
+        ["text.tokenizer=bpe", "text.sampling.sides=source"],
+        ["evaluation.comet=model"],
+        ["model.encoder.kind=recurrent"],
+        ["source=null"],
+    ],
+)
+def test_options_that_need_text_are_refused_in_one_line(values, changes):
+    with pytest.raises(UserError, match=changes[-1].partition("=")[0].replace(".", r"\.")) as refused:
+        parse(Config, override(values, changes))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, line: model.steps(line),
+        lambda model, line: model.neighbors(line),
+        lambda model, line: model.faithfulness([(line, "a")] * 2),
+        lambda model, line: model.export("html", model.folder.parent / "page.html"),
+        lambda model, line: model.translate([line], shortlist=5),
+        lambda model, line: model.translate([line], replace_unknown=True),
+    ],
+)
+def test_what_needs_text_is_refused_in_one_line(model, data, use):
+    with pytest.raises(UserError, match="needs a source of text") as refused:
+        use(model, str(data / "test-1.npy"))
+    assert "\n" not in str(refused.value)
