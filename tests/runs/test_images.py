@@ -1,0 +1,82 @@
+"""A source of images, in one file outside the package: the states are cells of a grid, and the mask is no prefix."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import seq2seq_attn as s2s
+
+FILE = Path(__file__).parents[2] / "examples" / "grid.py"
+WORDS = "abc"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A word is a bar of four columns in one of three pairs of rows; the width of an image is that of its words."""
+    folder, draw = tmp_path_factory.mktemp("images"), np.random.default_rng(5)
+    for part, count in {"train": 120, "validation": 12, "test": 16}.items():
+        sentences = [draw.integers(0, 3, size=int(draw.integers(1, 4))) for _ in range(count)]
+        names = [folder / f"{part}-{number}.npy" for number in range(count)]
+        for path, sentence in zip(names, sentences, strict=True):
+            image = draw.normal(0, 0.05, size=(6, 4 * len(sentence)))
+            for place, word in enumerate(sentence):
+                image[2 * word : 2 * word + 2, 4 * place : 4 * place + 4] += 1
+            np.save(path, image)
+        targets = (" ".join(WORDS[word] for word in sentence) for sentence in sentences)
+        for side, lines in {"source": map(str, names), "target": targets}.items():
+            (folder / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    shutil.copy(FILE, folder / "grid.py")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def experiment(data):
+    parts = ("train", "validation", "test")
+    base = {
+        "data": {part: {side: f"{data}/{part}.{side}" for side in ("source", "target")} for part in parts},
+        "source": {"kind": f"{data}/grid.py:ImagesConfig", "height": 6},
+        "text": {"tokenizer": "word"},
+        "model": {
+            "embedding_size": 8,
+            "encoder": {"kind": f"{data}/grid.py:GridConfig", "state_size": 16},
+            "decoder": {"kind": "bahdanau", "hidden_size": 24},
+            "dropout": {"embedding": 0, "state": 0, "readout": 0},
+        },
+        "training": {
+            "max_epochs": 20,
+            "batch_size": 12,
+            "accelerator": "cpu",
+            "monitor": "loss",
+            "optimizer": {"learning_rate": 0.01, "schedule": "constant", "warmup_steps": 0},
+            "ema_decay": None,
+        },
+        "search": {"beam_size": 2},
+        "evaluation": {"tokenize": "none", "metrics": ["wer"], "bands": [4, 8]},
+    }
+    arms = {"attention": {}, "fixed": ["model.context.kind=fixed"]}
+    return {"name": "images", "baseline": "fixed", "seeds": [1], "arms": arms, "base": base}
+
+
+def test_images_are_trained_searched_aligned_and_compared(experiment, data, tmp_path, no_figures):
+    compared = s2s.compare(experiment, tmp_path / "out", silent=True)
+    errors = {arm.name: arm.scores["wer"].mean for arm in compared.results.arms}
+    assert errors["attention"] < 10
+    assert errors["attention"] <= errors["fixed"]
+    model = s2s.load(tmp_path / "out" / "runs" / "attention" / "seed-1")
+    lines, targets = ((data / f"test.{side}").read_text().splitlines() for side in ("source", "target"))
+    found = model.translate(lines).sentences
+    assert sum(ours == theirs for ours, theirs in zip(found, targets, strict=True)) >= 13
+
+    # Narrow images in a batch with wide ones: padding has no weight, and changes nothing.
+    narrow = next(line for line, target in zip(lines, targets, strict=True) if len(target.split()) == 1)
+    assert model.translate([narrow]).sentences == [found[lines.index(narrow)]]
+    maps = model.attention_maps(narrow, targets[lines.index(narrow)])
+    assert maps.cross[0].shape[-1] == 3 * 2  # three rows of two cells
+    np.testing.assert_allclose(maps.cross[0].sum(axis=-1), 1, atol=1e-5)
+    alone, together = model.score([(narrow, "a")]), model.score([(line, "a") for line in lines])
+    position = lines.index(narrow)
+    assert alone[0].log_probability == pytest.approx(together[position].log_probability, abs=1e-4)
+    (links,) = model.align([(narrow, "a")])
+    assert all(0 <= column < 4 for column, _ in links.links)
