@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig
 from torch import Tensor, nn
 
 from seq2seq_attn.corpora.encoded import Items, padded
+from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig
 from seq2seq_attn.corpora.source import token_mask
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.encoder import Encoded, Encoder, EncoderConfig
