@@ -39,7 +39,7 @@ def measure(job: Job, effort: Effort) -> Outcome:
     with TemporaryDirectory() as folder:
         path = export_model(model, "ctranslate2", Path(folder) / "model")
         # Each thread decodes batches of its own: several threads on one batch of so small a model take longer than one.
-        translator = ctranslate2.Seq2Seq(
+        translator = ctranslate2.Translator(
             str(path), device="cpu", compute_type="float32", inter_threads=job.threads, intra_threads=1
         )
 

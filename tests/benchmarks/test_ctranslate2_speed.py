@@ -27,12 +27,12 @@ def test_the_library_decodes_as_many_steps_with_our_weights(monkeypatch):
 
     results = []
 
-    class Seq2Seq(library.Seq2Seq):
+    class Translator(library.Translator):
         def translate_batch(self, *args, **options):
             results.extend(super().translate_batch(*args, **options))
             return results[-1:]
 
-    monkeypatch.setattr(library, "Seq2Seq", Seq2Seq)
+    monkeypatch.setattr(library, "Translator", Translator)
     job = Job("sentence-greedy", "transformer", "fp32", threads=1, vocabulary=50)
     outcome = ctranslate2.measure(job, EFFORT)
     assert outcome.value > 0

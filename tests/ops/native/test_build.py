@@ -18,6 +18,9 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops import fuse, native
 from seq2seq_attn.ops.native import build
 from seq2seq_attn.search import SearchOptions, beam_search
+from seq2seq_attn.training.batches import Batch
+from seq2seq_attn.training.config import TrainingConfig
+from seq2seq_attn.training.loss import training_loss
 
 COMPILER = next(filter(None, map(shutil.which, build.COMPILERS)), None)
 
@@ -286,8 +289,6 @@ def test_training_and_search_work_without_kernels(monkeypatch):
     config = RecurrentConfig.model_validate({"embedding_size": 7, "encoder": {"hidden_size": 5}})
     model = fuse(config.build(17, 19, False))
     source, target = pad([[4, 9, 6, 3], [5, 3]]), pad([[7, 3], [10, 8, 3]])
-    features = model.decode(model.decoder_inputs(target), model.encode(source)).features[target.is_token]
-    loss, _ = model.loss(features, target.tokens[target.is_token])
-    loss.backward()
+    training_loss(model, Batch(source, target), TrainingConfig()).total.backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
     assert len(beam_search(model, source, SearchOptions(max_length=5))) == 2
