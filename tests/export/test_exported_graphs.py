@@ -73,7 +73,7 @@ def test_inputs_and_outputs_are_named_in_order_with_their_sizes(graphs):
     carried = description["encoder"]["outputs"]
     assert carried[0] == {"name": "state_hidden", "type": "float32", "shape": ["sentences", 12]}
     types = {port["name"]: (port["type"], port["shape"]) for port in carried}
-    assert types["memory_source_is_token"] == ("bool", ["sentences", 1, "positions"])
+    assert types["memory_source_prepared_is_token"] == ("bool", ["sentences", 1, "positions"])
     assert description["step"]["inputs"] == [{"name": "tokens", "type": "int64", "shape": ["sentences"]}, *carried]
     names = [port["name"] for port in description["step"]["outputs"]]
     assert names == ["logits", "weights", "next_state_hidden", "next_state_feed"]
