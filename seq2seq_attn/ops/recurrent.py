@@ -172,8 +172,10 @@ class FusedRecurrentEncoder(Form, RecurrentEncoder):
         return next((reason for layer in module.layers if (reason := _why_not_layer(layer)) is not None), None)
 
     def run_layer(self, layer: Any, packed: PackedSequence) -> PackedSequence:
-        is_backward = torch.is_grad_enabled() and packed.data.device.type == "cpu"
-        if self.cell not in _CELLS or not is_backward:  # torch's forward pass is faster, and so is its kernel on a GPU
+        # torch's forward pass is faster in fp32 and for a single sentence, and so is its kernel on a GPU.
+        in_bf16 = torch.is_autocast_enabled("cpu") and int(packed.batch_sizes[0]) > 1
+        is_faster = torch.is_grad_enabled() or in_bf16
+        if self.cell not in _CELLS or packed.data.device.type != "cpu" or not is_faster:
             with torch.autocast("cpu", enabled=False):  # or torch's layer would cast its weights at every step
                 return super().run_layer(layer, packed)
         counts: list[int] = packed.batch_sizes.tolist()
