@@ -20,7 +20,7 @@ from seq2seq_attn.models.seq2seq import Memory, Seq2Seq, Step, Wrapper
 from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace
 from seq2seq_attn.runs.corpora import TestSet, nearest_lines
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.search.batched import quantized_for, search
+from seq2seq_attn.search.batched import device_of, quantized_for, search
 from seq2seq_attn.search.hypotheses import Hypothesis
 
 TRACED_BEAM_SIZE = 4  # a wider tree does not fit a page; for a run that searches greedily, it shows the alternatives
@@ -88,7 +88,7 @@ def _is_finite(translator: TracingModel, edges: Iterable[Edge]) -> bool:
 
 def _force_stepwise(translator: TracingModel, source: Sequence[int], target: Sequence[int]) -> None:
     """Decodes a given translation step by step, as `decode` would not be recorded."""
-    device = next(translator.parameters()).device
+    device = device_of(translator)
     with torch.inference_mode():
         memory = translator.encode(pad([source], device))
         state = translator.start(memory)

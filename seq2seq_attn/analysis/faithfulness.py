@@ -30,7 +30,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
 from seq2seq_attn.models.seq2seq import Memory, Seq2Seq
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.search.batched import Progress
+from seq2seq_attn.search.batched import Progress, device_of
 from seq2seq_attn.search.forced import force
 
 COPIES = 16  # of a sentence in one batch
@@ -109,7 +109,7 @@ def word_importance(translator: Seq2Seq, source: Ids, target: Ids) -> dict[str, 
 
     The `</s>` of the source is left out: a sentence without it is not valid input.
     """
-    device = next(translator.parameters()).device
+    device = device_of(translator)
     (forced,) = force(translator, pad([source], device), pad([target], device))
     found: dict[str, Any] = {
         "weights": forced.weights,
@@ -155,7 +155,7 @@ def leave_one_out(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
 
 
 def _copies(translator: Seq2Seq, sources: Sequence[Ids], target: Ids) -> tuple[Tokens, Tokens]:
-    device = next(translator.parameters()).device
+    device = device_of(translator)
     return pad(sources, device), pad([target] * len(sources), device)
 
 

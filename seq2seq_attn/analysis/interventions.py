@@ -15,7 +15,7 @@ from seq2seq_attn.corpora.encoded import Ids
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.evaluation.metrics import perplexity
 from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq
-from seq2seq_attn.search.batched import Progress
+from seq2seq_attn.search.batched import Progress, device_of
 
 BATCH = 16  # sentences; with one copy per change about a hundred rows
 
@@ -79,7 +79,7 @@ def _predict(
     translator: Seq2Seq, pairs: Sequence[tuple[Ids, Ids]], copies: int
 ) -> tuple[_Predictions, Iterator[_Predictions]]:
     """The first copy of a batch, and an iterator over the others: the logits of all would take too much memory."""
-    device = next(translator.parameters()).device
+    device = device_of(translator)
     source, target = (pad(side, device) for side in zip(*pairs, strict=True))
     rows = torch.arange(len(pairs), device=device).repeat(copies)
     inputs = translator.decoder_inputs(target)[rows]

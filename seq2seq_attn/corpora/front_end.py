@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from seq2seq_attn.corpora.encoded import EncodedLines, Item, Items
+from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.unknown_words import UnknownCount
 from seq2seq_attn.strict import Tagged
@@ -69,9 +69,9 @@ class FrontEnd(ABC):
         """The first `limit` positions of an item, or of its labels, and its marks."""
         return item[:limit]
 
-    def encode_all(self, lines: Iterable[str]) -> EncodedLines:
-        """The items of all lines; that of a blank line is empty."""
-        return EncodedLines.of(self.encode(line) if line.strip() else [] for line in lines)
+    def items(self, lines: Iterable[str]) -> Iterator[Item]:
+        """The item of each line; that of a blank line is empty."""
+        return (self.encode(line) if line.strip() else [] for line in lines)
 
     def files(self, side: str) -> dict[str, bytes]:
         """What was learned from the training lines, as files of a run, which `FrontEndConfig.load` reads; none."""

@@ -144,7 +144,7 @@ def encode_pairs(files: PairFiles, front_ends: FrontEnds) -> EncodedCorpus:
     """The items of all pairs of these files, including blank and long ones."""
     source, target = front_ends
     pairs = read_pairs(files)
-    return source.encode_all(pairs.source), target.encode_all(pairs.target)
+    return EncodedLines.of(source.items(pairs.source)), EncodedLines.of(target.items(pairs.target))
 
 
 def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLinks:

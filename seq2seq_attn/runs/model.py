@@ -5,7 +5,7 @@ A search with a shortlist also needs the lexicon of the run, which is learned on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,6 +42,7 @@ from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
 from seq2seq_attn.search.batched import (
     Progress,
     autocast,
+    device_of,
     force_corpus,
     force_heads_of_corpus,
     quantized_for,
@@ -205,7 +206,7 @@ class TrainedModel:
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
-        return next(self.translator.parameters()).device
+        return device_of(self.translator)
 
     @property
     def fused(self) -> Seq2Seq:
@@ -258,7 +259,7 @@ class TrainedModel:
         of them, counted from `first_line`, and their number. `options` default to those of the configuration.
         Samples are in the order in which they were drawn.
         """
-        items = self._cut(self._items(lines), first_line, warn)
+        items = self._cut(list(self.source.items(lines)), first_line, warn)
         filled = [index for index, item in enumerate(items) if self.source.length(item) > 0]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
@@ -372,7 +373,7 @@ class TrainedModel:
         progress: Progress | None,
     ) -> list[_Found | None]:
         """The results of a method of forced decoding for the pairs with text on both sides, and None for the others."""
-        pairs = list(zip(self._items(sources), map(self.target.encode, targets), strict=True))
+        pairs = list(zip(self.source.items(sources), map(self.target.encode, targets), strict=True))
         filled = [
             index
             for index, (source, target) in enumerate(pairs)
@@ -475,10 +476,6 @@ class TrainedModel:
         for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
             distinct.setdefault(text, hypothesis._replace(score=mean))
         return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)[: options.n_best]
-
-    def _items(self, lines: Iterable[str]) -> list[Item]:
-        """What the encoder reads of these lines; nothing of a blank one."""
-        return [self.source.encode(line) if line.strip() else [] for line in lines]
 
     def _cut(self, sentences: list[Item], first_line: int, warn: Say) -> list[Item]:
         """The sentences with at most `longest_source` positions each; one warning for all that are cut."""

@@ -248,7 +248,7 @@ def _usable_pairs(
 ) -> tuple[EncodedPairs, str]:
     """The pairs of training or validation that are neither blank nor too long, and what is left out, in words.
 
-    Those of training are encoded anew in every epoch, or have links, as the configuration says.
+    As the configuration says, training pairs have links, or get a new segmentation in every epoch.
     """
     data, options, sampling = config.data, config.training, config.text.sampling
     files, longest = (data.train, data.longest_training) if is_training else (data.validation, data.max_length)

@@ -98,6 +98,7 @@ def _nucleus(probabilities: Tensor, mass: float) -> Tensor:
 def _uniform_numbers(source: Source, limits: list[int], count: int, seed: int) -> Tensor:
     """(B, T, n) in [0, 1): the numbers that choose token t of n translations of each sentence."""
     numbers = np.zeros((len(limits), max(limits), count))
+    source = source.to("cpu")  # once, or every row would wait for the device
     for row, limit in enumerate(limits):
         numbers[row, :limit] = np.random.default_rng([seed, *_content(source, row)]).random((limit, count))
     return torch.from_numpy(numbers)
@@ -106,5 +107,5 @@ def _uniform_numbers(source: Source, limits: list[int], count: int, seed: int) -
 def _content(source: Source, row: int) -> list[int]:
     """Numbers that stand for one source, whatever its batch."""
     parts: Any = source.select(torch.tensor([row]))
-    content = b"".join(part.cpu().numpy().tobytes() for part in parts)
+    content = b"".join(part.numpy().tobytes() for part in parts)
     return list(hashlib.sha256(content).digest())

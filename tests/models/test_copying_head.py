@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from plain_recipe import NO_DROPOUT, constant
 from torch import nn
 
 import seq2seq_attn as s2s
@@ -37,7 +38,7 @@ def copying():
 @pytest.fixture(params=[RecurrentConfig, TransformerConfig])
 def model(request, copying):
     torch.manual_seed(3)
-    sizes = {"embedding_size": 8, "dropout": {"embedding": 0, "state": 0, "readout": 0}}
+    sizes = {"embedding_size": 8, "dropout": NO_DROPOUT}
     if request.param is RecurrentConfig:
         sizes |= {"encoder": {"hidden_size": 5}, "decoder": {"hidden_size": 7}}
     built = request.param.model_validate(sizes).build(11, 11, joint=True).eval()
@@ -111,15 +112,14 @@ def values(tmp_path_factory):
             "embedding_size": 12,
             "encoder": {"hidden_size": 12},
             "decoder": {"kind": "bahdanau", "hidden_size": 16},
-            "dropout": {"embedding": 0, "state": 0, "readout": 0},
+            "dropout": NO_DROPOUT,
         },
         "training": {
             "max_epochs": 12,
             "batch_size": 16,
             "accelerator": "cpu",
             "monitor": "loss",
-            "optimizer": {"learning_rate": 0.01, "schedule": "constant", "warmup_steps": 0},
-            "ema_decay": None,
+            **constant(0.01),
         },
         "search": {"beam_size": 2},
         "evaluation": {"tokenize": "none", "metrics": ["wer"]},

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
 from seq2seq_attn.config import Config
@@ -53,15 +54,14 @@ def values(data):
             "embedding_size": 8,
             "encoder": {"kind": f"{data}/frames.py:JoinedFramesConfig"},
             "decoder": {"kind": "bahdanau", "hidden_size": 16},
-            "dropout": {"embedding": 0, "state": 0, "readout": 0},
+            "dropout": NO_DROPOUT,
         },
         "training": {
             "max_epochs": 12,
             "batch_size": 10,
             "monitor": "loss",
             "accelerator": "cpu",
-            "optimizer": {"learning_rate": 0.02, "schedule": "constant", "warmup_steps": 0},
-            "ema_decay": None,
+            **constant(0.02),
         },
         "search": {"beam_size": 2},
         "evaluation": {"tokenize": "none", "bands": [3]},

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
 
@@ -42,15 +43,14 @@ def experiment(data):
             "embedding_size": 8,
             "encoder": {"kind": f"{data}/grid.py:GridConfig", "state_size": 16},
             "decoder": {"kind": "bahdanau", "hidden_size": 24},
-            "dropout": {"embedding": 0, "state": 0, "readout": 0},
+            "dropout": NO_DROPOUT,
         },
         "training": {
             "max_epochs": 20,
             "batch_size": 12,
             "accelerator": "cpu",
             "monitor": "loss",
-            "optimizer": {"learning_rate": 0.01, "schedule": "constant", "warmup_steps": 0},
-            "ema_decay": None,
+            **constant(0.01),
         },
         "search": {"beam_size": 2},
         "evaluation": {"tokenize": "none", "metrics": ["wer"], "bands": [4, 8]},
