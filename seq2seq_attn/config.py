@@ -16,10 +16,8 @@ from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, u
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model
 from seq2seq_attn.options import ScoringOptions, SearchOptions
-from seq2seq_attn.strict import Seed, Strict, Tagged
+from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig
-
-Tagged.user_code = user_code
 
 
 class PairFiles(Strict):

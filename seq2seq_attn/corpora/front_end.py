@@ -10,7 +10,7 @@ from typing import Any
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.unknown_words import UnknownCount
-from seq2seq_attn.strict import Tagged
+from seq2seq_attn.strict.tagged import Tagged
 
 
 class FrontEnd(ABC):

@@ -19,7 +19,8 @@ from seq2seq_attn.models.embedding import DropoutConfig, Embedding
 from seq2seq_attn.models.encoder import EncoderConfig
 from seq2seq_attn.models.head import Head, HeadConfig, SoftmaxHeadConfig
 from seq2seq_attn.models.seq2seq import Seq2Seq
-from seq2seq_attn.strict import Size, Strict, Tagged
+from seq2seq_attn.strict import Size, Strict
+from seq2seq_attn.strict.tagged import Tagged
 
 _is_initialized: ContextVar[bool] = ContextVar("is_initialized", default=True)
 

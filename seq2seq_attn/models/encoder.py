@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.corpora.source import Source, Tokens
 from seq2seq_attn.models.embedding import DropoutConfig, Embedding
-from seq2seq_attn.strict import Tagged
+from seq2seq_attn.strict.tagged import Tagged
 
 
 class Encoded(NamedTuple):

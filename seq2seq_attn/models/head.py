@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.strict import Tagged
+from seq2seq_attn.strict.tagged import Tagged
 
 
 class Read(NamedTuple):

@@ -19,7 +19,8 @@ from seq2seq_attn.attention.registry import list_file
 from seq2seq_attn.attention.user_code import file_sources, place_and_class
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, read_sums
-from seq2seq_attn.strict import Strict, Tagged
+from seq2seq_attn.strict import Strict
+from seq2seq_attn.strict.tagged import Tagged
 
 FOLDER = "plugins"
 

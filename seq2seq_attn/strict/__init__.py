@@ -18,7 +18,7 @@ from seq2seq_attn.strict.reading import (
     parse_values,
     read_yaml,
 )
-from seq2seq_attn.strict.records import Layers, Seed, Size, Strict, Tagged, checked_number
+from seq2seq_attn.strict.records import Layers, Seed, Size, Strict, checked_number
 
 __all__ = [
     "ConfigError",
@@ -27,7 +27,6 @@ __all__ = [
     "Seed",
     "Size",
     "Strict",
-    "Tagged",
     "checked_number",
     "dump",
     "load",

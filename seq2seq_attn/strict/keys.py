@@ -16,7 +16,8 @@ from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
 from seq2seq_attn.errors import UserError, shown
-from seq2seq_attn.strict.records import Strict, Tagged
+from seq2seq_attn.strict.records import Strict
+from seq2seq_attn.strict.tagged import Tagged
 
 
 class Key(NamedTuple):

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Context, History, PreparedSource, each_tensor
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
 from seq2seq_attn.models.seq2seq import read_source, start_reading
-from seq2seq_attn.strict import Layers, Size, Tagged
+from seq2seq_attn.strict import Layers, Size
+from seq2seq_attn.strict.tagged import Tagged
 
 CellName = Literal["gru", "lstm", "rnn", "mingru", "sru"]
 
