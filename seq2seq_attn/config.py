@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
 
 from seq2seq_attn.attention import user_code
+from seq2seq_attn.corpora.codec import TextConfig
 from seq2seq_attn.corpora.front_end import FrontEndConfig
-from seq2seq_attn.corpora.languages import language_code, without_rules
+from seq2seq_attn.corpora.languages import without_rules
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
@@ -76,75 +77,6 @@ class DataConfig(Strict):
     def longest_training(self) -> int:
         """Longer training pairs are left out, in tokens."""
         return self.max_training_length or self.max_length
-
-
-class SamplingConfig(Strict):
-    """Subword regularization: in every epoch, each training sentence is segmented at random, by sentencepiece.
-
-    BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020, sec. 3; 0.1 there). Unigram
-    draws from all segmentations x of a sentence in proportion to P(x)^alpha (Kudo 2018, sec. 3.3; 0.1 to 0.5 there).
-    What is validated, tested or translated has the usual segmentation; `data.max_length` refers to it in training too.
-    """
-
-    alpha: float = Field(default=0.1, gt=0.0, le=1.0)  # bpe: larger is more varied; unigram: smaller is more varied
-    sides: Literal["both", "source"] = "both"  # whose segmentation is drawn
-
-
-VocabularySize = Annotated[int, Field(ge=1, lt=2**31)]  # sentencepiece takes no more
-
-Normalization = Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"]
-Coverage = Annotated[float, Field(ge=0.98, le=1.0)]  # sentencepiece takes no less
-
-
-class TextConfig(Strict):
-    """Tokenization and vocabulary."""
-
-    tokenizer: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
-    vocabulary_size: VocabularySize | None = None  # bpe, unigram: exactly; others: at most; null: by the corpus
-    minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
-    joint: bool = True  # one tokenizer and one vocabulary for both languages; by default, with bpe and unigram
-    lowercase: bool = False  # both sides
-    match_known_forms: bool = False  # word, moses: read `Dog.`, if it is unknown, as `dog .` (`known_forms`)
-    source_language: str = "en"  # as in en, eng, en-US or English
-    target_language: str = "en"  # as in de, deu, de-AT or German
-    normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
-    character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
-    sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
-
-    @model_validator(mode="before")
-    @classmethod
-    def _subwords_are_shared(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and "joint" not in values:
-            return {**values, "joint": values.get("tokenizer", "bpe") in ("bpe", "unigram")}
-        return values
-
-    @field_validator("source_language", "target_language")
-    @classmethod
-    def _one_code_per_language(cls, language: str) -> str:
-        return language_code(language)
-
-    @model_validator(mode="after")
-    def _moses_knows_the_languages(self) -> TextConfig:
-        for key in ("source_language", "target_language"):
-            if self.tokenizer == "moses" and (reason := without_rules(getattr(self, key))) is not None:
-                raise ValueError(
-                    f"{key} with tokenizer=moses: {reason}; choose another tokenizer, or a related language"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _options_of_subwords(self) -> TextConfig:
-        for key in ("sampling", "normalization", "character_coverage"):
-            is_default = getattr(self, key) == type(self).model_fields[key].default
-            if not is_default and self.tokenizer not in ("bpe", "unigram"):
-                raise ValueError(f"{key} needs tokenizer=bpe or unigram; {self.tokenizer} has no such option")
-        return self
-
-    @model_validator(mode="after")
-    def _known_forms_need_words(self) -> TextConfig:
-        if self.match_known_forms and self.tokenizer not in ("word", "moses"):
-            raise ValueError(f"match_known_forms needs tokenizer=word or moses; {self.tokenizer} has no words")
-        return self
 
 
 class EvaluationConfig(ScoringOptions):

@@ -22,14 +22,25 @@ def refused(**change):
     return str(error.value)
 
 
-@pytest.mark.parametrize("option", [{"normalization": "nfkc"}, {"character_coverage": 0.99}, {"sampling": {}}])
-@pytest.mark.parametrize("tokenizer", ["word", "moses", "character"])
-def test_options_of_subwords_are_refused_for_other_tokenizers(tokenizer, option):
+@pytest.mark.parametrize(
+    ("option", "tokenizers"),
+    [
+        ({"normalization": "nfkc"}, ["bpe", "unigram"]),
+        ({"character_coverage": 0.99}, ["bpe", "unigram"]),
+        ({"sampling": {}}, ["bpe", "unigram"]),
+        ({"minimum_frequency": 2}, ["word", "moses", "character"]),
+        ({"match_known_forms": True}, ["word", "moses"]),
+    ],
+)
+def test_options_are_refused_for_tokenizers_that_lack_them(option, tokenizers):
     (key,) = option
-    message = refused(text={"tokenizer": tokenizer, **option})
-    assert message == f"text: {key} needs tokenizer=bpe or unigram; {tokenizer} has no such option"
-    for subwords in ("bpe", "unigram"):
-        assert parse(Config, merge(LEAST, {"text": {"tokenizer": subwords, **option}}))
+    for tokenizer in ("word", "moses", "character", "bpe", "unigram"):
+        text = {"tokenizer": tokenizer, "target_language": "en", **option}
+        if tokenizer in tokenizers:
+            assert parse(Config, merge(LEAST, {"text": text}))
+        else:
+            message = refused(text=text)
+            assert message == f"text: {key} needs tokenizer={' or '.join(tokenizers)}; {tokenizer} has no such option"
 
 
 def test_text_is_not_rewritten_unless_rules_are_named():

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import Field, PositiveInt, TypeAdapter, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Items
 from seq2seq_attn.corpora.front_end import FrontEnd
+from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word
 from seq2seq_attn.corpora.unknown_words import UnknownCount, known_forms
@@ -23,8 +24,86 @@ from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import STRICT, load_record
 from seq2seq_attn.files.reading import read_bytes
 from seq2seq_attn.files.writing import write_bytes
+from seq2seq_attn.strict import Strict
 
-KINDS = ("word", "moses", "character", "bpe", "unigram")
+
+class SamplingConfig(Strict):
+    """Subword regularization: in every epoch, each training sentence is segmented at random, by sentencepiece.
+
+    BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020, sec. 3; 0.1 there). Unigram
+    draws from all segmentations x of a sentence in proportion to P(x)^alpha (Kudo 2018, sec. 3.3; 0.1 to 0.5 there).
+    What is validated, tested or translated has the usual segmentation; `data.max_length` refers to it in training too.
+    """
+
+    alpha: float = Field(default=0.1, gt=0.0, le=1.0)  # bpe: larger is more varied; unigram: smaller is more varied
+    sides: Literal["both", "source"] = "both"  # whose segmentation is drawn
+
+
+VocabularySize = Annotated[int, Field(ge=1, lt=2**31)]  # sentencepiece takes no more
+
+Normalization = Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"]
+Coverage = Annotated[float, Field(ge=0.98, le=1.0)]  # sentencepiece takes no less
+
+
+_ONLY_OF: dict[str, Sequence[str]] = {  # options that not every tokenizer has
+    "sampling": ("bpe", "unigram"),
+    "normalization": ("bpe", "unigram"),
+    "character_coverage": ("bpe", "unigram"),
+    "minimum_frequency": ("word", "moses", "character"),
+    "match_known_forms": ("word", "moses"),
+}
+
+
+class TextConfig(Strict):
+    """Tokenization and vocabulary."""
+
+    tokenizer: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
+    vocabulary_size: VocabularySize | None = None  # bpe, unigram: exactly; others: at most; null: by the corpus
+    minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
+    joint: bool = True  # one tokenizer and one vocabulary for both languages; by default, with bpe and unigram
+    lowercase: bool = False  # both sides
+    match_known_forms: bool = False  # word, moses: read `Dog.`, if it is unknown, as `dog .` (`known_forms`)
+    source_language: str = "en"  # as in en, eng, en-US or English
+    target_language: str = "en"  # as in de, deu, de-AT or German
+    normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
+    character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
+    sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
+
+    @model_validator(mode="before")
+    @classmethod
+    def _subwords_are_shared(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and "joint" not in values:
+            return {**values, "joint": values.get("tokenizer", "bpe") in ("bpe", "unigram")}
+        return values
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _one_code_per_language(cls, language: str) -> str:
+        return language_code(language)
+
+    @model_validator(mode="after")
+    def _moses_knows_the_languages(self) -> TextConfig:
+        if self.tokenizer != "moses":
+            return self
+        for key in ("source_language", "target_language"):
+            if (reason := without_rules(getattr(self, key))) is not None:
+                raise ValueError(
+                    f"{key} with tokenizer=moses: {reason}; choose another tokenizer, or a related language"
+                )
+        if self.joint and self.source_language != self.target_language:
+            raise ValueError(
+                f"joint with tokenizer=moses: its rules are those of one language, not of {self.source_language} and "
+                f"{self.target_language}; use bpe or unigram, or joint=false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _options_suit_the_tokenizer(self) -> TextConfig:
+        for key, kinds in _ONLY_OF.items():
+            if self.tokenizer not in kinds and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} needs tokenizer={' or '.join(kinds)}; {self.tokenizer} has no such option")
+        return self
+
 
 _TOKENIZERS: dict[str, type[Tokenizer]] = {
     tokenizer.kind: tokenizer for tokenizer in (Word, Moses, Character, SentencePiece)
@@ -237,81 +316,29 @@ def default_size(lines: Sequence[str], pairs: int) -> int:
     return len(SPECIALS) + len(characters) + round(40 * math.sqrt(pairs))
 
 
-def train_codec(
-    lines: Sequence[str],
-    pairs: int,
-    kind: str = "bpe",
-    language: str = "en",
-    *,
-    vocabulary_size: int | None = None,
-    minimum_frequency: int = 1,
-    lowercase: bool = False,
-    match_known_forms: bool = False,
-    character_coverage: float = 1.0,
-    normalization: str = "identity",
-) -> Codec:
-    """The codec of one side, trained on its lines in a corpus of this many pairs.
-
-    `kind` is one of `KINDS`. `vocabulary_size` includes the special tokens: `bpe` and `unigram` reach it exactly, for
-    the other kinds it is an upper limit. None: that of `default_size`, or fewer if the text does not yield as many.
-    `minimum_frequency` and `match_known_forms` apply to the other kinds only, `language` to `moses`,
-    `character_coverage` and `normalization` to `bpe` and `unigram`.
-    Raises UserError for an unknown kind, and for options that do not suit the kind.
-    """
-    lines = [line.lower() for line in lines] if lowercase else lines
-    size = vocabulary_size or default_size(lines, pairs)
-    if kind in ("bpe", "unigram"):
-        if minimum_frequency != 1:
-            raise UserError(
-                f"minimum frequency {minimum_frequency}: {kind} chooses its pieces by the vocabulary "
-                f"size alone; leave it at 1"
-            )
+def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: str) -> Codec:
+    """The codec of one side, trained on its lines in a corpus of this many pairs."""
+    lines = [line.lower() for line in lines] if text.lowercase else lines
+    size = text.vocabulary_size or default_size(lines, pairs)
+    if text.tokenizer in ("bpe", "unigram"):
         pieces = SentencePiece.train(
             lines,
             size,
-            kind,
-            exact=vocabulary_size is not None,
-            character_coverage=character_coverage,
-            normalization=normalization,
+            text.tokenizer,
+            exact=text.vocabulary_size is not None,
+            character_coverage=text.character_coverage,
+            normalization=text.normalization,
         )
-        return Codec(pieces, pieces.vocabulary(), lowercase)
-    tokenizer = _rule_based(kind, language)
-    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, minimum_frequency)
-    return Codec(tokenizer, vocabulary, lowercase, match_known_forms)
+        return Codec(pieces, pieces.vocabulary(), text.lowercase)
+    tokenizer = Moses(language) if text.tokenizer == "moses" else _TOKENIZERS[text.tokenizer]()
+    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, text.minimum_frequency)
+    return Codec(tokenizer, vocabulary, text.lowercase, text.match_known_forms)
 
 
-def train_codecs(
-    corpus: ParallelCorpus,
-    kind: str = "bpe",
-    *,
-    joint: bool = False,
-    source_language: str = "en",
-    target_language: str = "en",
-    **options: Any,
-) -> tuple[Codec, Codec]:
-    """The codecs of both sides, trained on a corpus; with `joint` a single codec, returned twice.
-
-    The options are those of `train_codec`. Raises UserError as it does, and for one codec with the rules of two
-    languages.
-    """
-    if joint and kind == "moses" and source_language != target_language:
-        raise UserError(
-            f"joint moses tokenizer for {source_language} and {target_language}: its rules are those of one "
-            f"language; use bpe or unigram, or joint: false"
-        )
-    if joint:
-        codec = train_codec([*corpus.source, *corpus.target], len(corpus), kind, source_language, **options)
+def train_codecs(corpus: ParallelCorpus, text: TextConfig) -> tuple[Codec, Codec]:
+    """The codecs of both sides, trained on a corpus; a joint one is returned twice."""
+    if text.joint:
+        codec = train_codec([*corpus.source, *corpus.target], len(corpus), text, text.source_language)
         return codec, codec
-    sides = (corpus.source, source_language), (corpus.target, target_language)
-    source, target = (train_codec(lines, len(corpus), kind, language, **options) for lines, language in sides)
-    return source, target
-
-
-def _rule_based(kind: str, language: str) -> Tokenizer:
-    if kind == "word":
-        return Word()
-    if kind == "moses":
-        return Moses(language)
-    if kind == "character":
-        return Character()
-    raise UserError(f"unknown tokenizer {kind!r}; choose from {', '.join(KINDS)}")
+    source = train_codec(corpus.source, len(corpus), text, text.source_language)
+    return source, train_codec(corpus.target, len(corpus), text, text.target_language)

@@ -19,8 +19,15 @@ import numpy as np
 
 from seq2seq_attn import corpora, files
 from seq2seq_attn.attention import user_code
-from seq2seq_attn.config import Config, PairFiles, SamplingConfig, TestFiles
-from seq2seq_attn.corpora.codec import Codec, load_codecs, save_front_ends, train_codec, train_codecs
+from seq2seq_attn.config import Config, PairFiles, TestFiles
+from seq2seq_attn.corpora.codec import (
+    Codec,
+    SamplingConfig,
+    load_codecs,
+    save_front_ends,
+    train_codec,
+    train_codecs,
+)
 from seq2seq_attn.corpora.corpus import ParallelCorpus, read_parallel, read_tsv
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.front_end import FrontEnd
@@ -125,12 +132,10 @@ def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
 
 def learn_front_ends(config: Config, corpus: ParallelCorpus) -> FrontEnds:
     """The front ends of both sides, learned from the training pairs."""
-    both = {"joint", "source_language", "target_language"}
-    text = config.text.model_dump(exclude={"tokenizer", "sampling"} | both)
     if config.source is None:
-        return train_codecs(corpus, config.text.tokenizer, **config.text.model_dump(include=both), **text)
-    kind, language = config.text.tokenizer, config.text.target_language
-    return config.source.build(corpus.source), train_codec(corpus.target, len(corpus), kind, language, **text)
+        return train_codecs(corpus, config.text)
+    target = train_codec(corpus.target, len(corpus), config.text, config.text.target_language)
+    return config.source.build(corpus.source), target
 
 
 def load_front_ends(folder: Path, config: Config) -> FrontEnds:

@@ -5,7 +5,7 @@ from torchtext.data import Dataset, Example, Field
 from torchtext.datasets import TranslationDataset
 from torchtext.vocab import Vocab
 
-from seq2seq_attn.corpora.codec import train_codecs
+from seq2seq_attn.corpora.codec import TextConfig, train_codecs
 from seq2seq_attn.corpora.torchtext import corpus_from_torchtext, vocabulary_from_torchtext
 from seq2seq_attn.errors import UserError
 
@@ -37,7 +37,7 @@ def test_a_torchtext_dataset_is_converted_to_lines_of_its_tokens(tmp_path):
     assert corpus.target == ["Der Hund, bellt", "Eine Katze"]
 
     source.build_vocab(dataset, min_freq=1)
-    ours, _ = train_codecs(corpus, "word")
+    ours, _ = train_codecs(corpus, TextConfig(tokenizer="word"))
     assert ours.vocabulary.get_itos() == vocabulary_from_torchtext(source.vocab).get_itos()
 
 

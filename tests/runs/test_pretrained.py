@@ -10,7 +10,7 @@ from torchtext.vocab import Vectors
 
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config
-from seq2seq_attn.corpora.codec import train_codecs
+from seq2seq_attn.corpora.codec import TextConfig, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.folder import read_metrics
@@ -47,7 +47,7 @@ def naming(config, **files):
 
 def started(config, given=None, say=lambda _: None, joint=False):
     """An initialized model, and the same model without vectors."""
-    codecs = train_codecs(LETTERS, "word", joint=joint)
+    codecs = train_codecs(LETTERS, TextConfig(tokenizer="word", joint=joint))
     models = []
     for _ in range(2):
         torch.manual_seed(3)

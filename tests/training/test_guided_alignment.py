@@ -7,7 +7,7 @@ from plain_recipe import NO_DROPOUT, constant
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
-from seq2seq_attn.corpora.codec import train_codecs
+from seq2seq_attn.corpora.codec import TextConfig, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.source import pad
@@ -150,7 +150,7 @@ def test_the_weights_learn_the_links():
 
 def test_links_reach_subwords_through_the_words_of_a_line(tmp_path):
     pairs = ParallelCorpus(["abc de", "de abc"], ["x yz", "yz x"])
-    codecs = train_codecs(pairs, "character")
+    codecs = train_codecs(pairs, TextConfig(tokenizer="character"))
     for name, lines in (("s", pairs.source), ("t", pairs.target), ("links", ["0-1", "1-1 0-0"])):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     files = parse(Config, {"data": {side: {"source": tmp_path / "s", "target": tmp_path / "t"} for side in
