@@ -44,6 +44,13 @@ class LayerReading(NamedTuple):
     contributions: list[list[float]]  # (H, S): |a_j v_j|, how far source token j moves C (Kobayashi et al. 2020)
 
 
+class Likely(NamedTuple):
+    """A token that may come next."""
+
+    token: str
+    probability: float
+
+
 class DecodedStep(NamedTuple):
     """One step of decoding."""
 
@@ -51,7 +58,7 @@ class DecodedStep(NamedTuple):
     log_probability: float  # of this token
     weights: list[float] | None  # (S,) mean over layers and heads; None if none or if another sentence was read
     layers: list[LayerReading]  # one per layer that attends; empty where another sentence was read
-    likely: list[tuple[str, float]]  # the most probable tokens with their probabilities, the most probable first
+    likely: list[Likely]  # the most probable tokens, the most probable first
 
 
 @dataclass(frozen=True)
@@ -288,7 +295,7 @@ class _StepByStep(Wrapper):
             log_probability=float(log_probabilities[chosen]),
             weights=None if attended is None else output.weights[0].tolist(),
             layers=[] if attended is None else self._layers(attended, output.weights.shape[1]),
-            likely=list(zip(words[1:], likely.values.tolist(), strict=True)),
+            likely=list(map(Likely, words[1:], likely.values.tolist())),
         )
         return record, output.state, chosen
 

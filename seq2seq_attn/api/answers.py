@@ -20,6 +20,7 @@ from seq2seq_attn.api.tables import CELL, TABLE, Answers
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
 from seq2seq_attn.evaluation.attention_weights import argmax_links
+from seq2seq_attn.files.plain import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,6 +52,15 @@ class Translation(NamedTuple):
     def score(self) -> float | None:
         """The score of the best translation; None for a blank sentence."""
         return self.candidates[0].score if self.candidates else None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As JSON of commands and requests: each translation with its tokens and weights, if they were requested."""
+        translations = [each._asdict() for each in self.candidates]
+        if self.token_attention is not None:
+            for each, read in zip(translations, self.token_attention.translations, strict=True):
+                each |= {"tokens": read.tokens, "weights": read.weights.tolist() if read.weights.any() else None}
+        return {"source": self.source, "tokens": self.tokens, "unknown": self.unknown, "translations": translations}
 
     @property
     def attention(self) -> AttentionMatrix:
@@ -200,8 +210,7 @@ class Steps(DecodedSteps):
     def _repr_html_(self) -> str:
         from seq2seq_attn.report.html_page import steps_html
 
-        steps = [step._asdict() | {"layers": [layer._asdict() for layer in step.layers]} for step in self.steps]
-        return steps_html(self.source, steps)
+        return steps_html(self.source, plain(self.steps))
 
 
 @dataclass(frozen=True, eq=False)

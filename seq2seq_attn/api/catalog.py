@@ -79,9 +79,13 @@ def scorers(query_size: int = QUERY_SIZE, key_size: int = KEY_SIZE, *, say: Say 
 class Catalog(Listing[Entry]):
     """The result of `scorers`: the parts by kind, each kind in alphabetical order."""
 
-    def __init__(self, entries: Iterable[Entry], query_size: int, key_size: int) -> None:
-        super().__init__(entries)
+    query_size: int
+    key_size: int
+
+    def __new__(cls, entries: Iterable[Entry], query_size: int, key_size: int) -> Catalog:
+        self = super().__new__(cls, entries)
         self.query_size, self.key_size = query_size, key_size
+        return self
 
     def of(self, kind: Kind) -> list[Entry]:
         """The entries of one kind: "scorer", "normalizer", "window" or "position"."""

@@ -29,7 +29,7 @@ from seq2seq_attn.corpora.corpus import (
 from seq2seq_attn.corpora.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
 from seq2seq_attn.corpora.embedded import EMBEDDED, copy_embedded
 from seq2seq_attn.corpora.languages import language_code
-from seq2seq_attn.corpora.unknown_words import UnknownCount
+from seq2seq_attn.corpora.unknown_words import UnknownCount, UnknownWords
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.reading import open_text
 from seq2seq_attn.options import SplitOptions, takes
@@ -128,8 +128,9 @@ def stats(corpus: Corpus, *, columns: tuple[int, int] = (0, 1), run: Path | str 
     read = {part: _read(paths, columns) for part, paths in files.items()}
     sides = {part: languages_of(files.get(part, ()), columns) or ("source", "target") for part in read}
     unknown = _unknown_to_train(read) if run is None else _unknown_to_run(read, Path(run))
+    meaning = "not in train" if run is None else f"unknown to {run}"
     return CorpusParts(
-        PartStatistics(part, pairs.name, sides[part], corpus_statistics(pairs), unknown.get(part))
+        PartStatistics(part, pairs.name, sides[part], corpus_statistics(pairs), unknown.get(part), meaning)
         for part, pairs in read.items()
     )
 
@@ -144,7 +145,7 @@ def _unknown_to_train(parts: Mapping[str, ParallelCorpus]) -> dict[str, UnknownW
         return UnknownCount(sum(word not in known for word in words), len(words))
 
     return {
-        part: UnknownWords("not in train", count(pairs.source, sources), count(pairs.target, targets))
+        part: UnknownWords(count(pairs.source, sources), count(pairs.target, targets))
         for part, pairs in parts.items()
         if part != "train"
     }
@@ -159,22 +160,9 @@ def _unknown_to_run(parts: Mapping[str, ParallelCorpus], run: Path) -> dict[str,
 
     source, target = load_codecs(find_run(run))
     return {
-        part: UnknownWords(f"unknown to {run}", source.count_unknown(pairs.source), target.count_unknown(pairs.target))
+        part: UnknownWords(source.count_unknown(pairs.source), target.count_unknown(pairs.target))
         for part, pairs in parts.items()
     }
-
-
-class UnknownWords(NamedTuple):
-    """How many words of a part of a corpus are unknown, and to what."""
-
-    meaning: str
-    source: UnknownCount
-    target: UnknownCount
-
-    def lines(self, sides: tuple[str, str]) -> list[str]:
-        """A line of text for each of the sides, which have these names."""
-        counts = self.source, self.target
-        return [f"{side}: {count} {self.meaning}" for side, count in zip(sides, counts, strict=True)]
 
 
 class PartStatistics(NamedTuple):
@@ -185,11 +173,7 @@ class PartStatistics(NamedTuple):
     sides: tuple[str, str]  # the languages, if the names of the files tell them
     counts: CorpusStatistics
     unknown: UnknownWords | None = None  # None if there is nothing that words could be unknown to
-
-    @property
-    def unknown_shares(self) -> tuple[float | None, float | None]:
-        """Of the words of the source and of the target, between 0 and 1."""
-        return (None, None) if self.unknown is None else (self.unknown.source.share, self.unknown.target.share)
+    meaning: str = ""  # what they are unknown to
 
 
 class CorpusParts(Listing[PartStatistics]):
@@ -204,7 +188,10 @@ class CorpusParts(Listing[PartStatistics]):
                     f"{words.mean_length:.1f} per line (median {words.median_length:g}, maximum {words.max_length})"
                     for side, words in zip(each.sides, (each.counts.source, each.counts.target), strict=True)
                 ),
-                *(each.unknown.lines(each.sides) if each.unknown else ()),
+                *(
+                    f"{side}: {count} {each.meaning}"
+                    for side, count in zip(each.sides, each.unknown or (), strict=each.unknown is not None)
+                ),
             ]
             for each in self
         }
@@ -221,11 +208,11 @@ class CorpusParts(Listing[PartStatistics]):
                 "words per line": words.mean_length,
                 "median": words.median_length,
                 "maximum": words.max_length,
-                "unknown": share,
+                "unknown": count and count.share,
             }
             for each in self
-            for side, words, share in zip(
-                each.sides, (each.counts.source, each.counts.target), each.unknown_shares, strict=True
+            for side, words, count in zip(
+                each.sides, (each.counts.source, each.counts.target), each.unknown or (None, None), strict=True
             )
         ]
 

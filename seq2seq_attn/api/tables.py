@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,28 +20,15 @@ SHOWN_ROWS = 20  # of a table in a notebook
 _Record = TypeVar("_Record")
 
 
-class Answers(Sequence[_Record], Generic[_Record]):
+class Answers(tuple[_Record, ...], Generic[_Record]):
     """An immutable sequence of records."""
-
-    def __init__(self, records: Iterable[_Record]) -> None:
-        self._records = tuple(records)
-
-    @overload
-    def __getitem__(self, index: int) -> _Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[_Record]: ...
-    def __getitem__(self, index: int | slice) -> _Record | Sequence[_Record]:
-        return self._records[index]
-
-    def __len__(self) -> int:
-        return len(self._records)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per row of a table: `pandas.DataFrame(answers.to_records())`."""
-        return [each._asdict() for each in self._records]  # type: ignore[attr-defined]  # unless overridden, NamedTuples
+        return [each._asdict() for each in self]  # type: ignore[attr-defined]  # unless overridden, NamedTuples
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self._records)!r})"
+        return f"{type(self).__name__}({list(self)!r})"
 
     def _repr_html_(self) -> str:
         rows = self.to_records()

@@ -140,10 +140,8 @@ def stats(
 
 
 def _record(part: PartStatistics) -> dict[str, Any]:
-    record = {"name": part.name} | asdict(part.counts)
-    if part.unknown is None:
-        return record
-    return record | {"unknown": {side: getattr(part.unknown, side)._asdict() for side in ("source", "target")}}
+    record = {"name": part.name} | vars(part.counts)
+    return record if part.unknown is None else record | {"unknown": part.unknown}
 
 
 def _named(corpus: str | None, source: Path | None, target: Path | None) -> Corpus:

@@ -78,7 +78,7 @@ def _record(found: Faithfulness, seed: int) -> dict[str, Any]:
         "seed": seed,
         "tokens": effects.tokens,
         "perplexity": effects.perplexity,
-        "interventions": {name: effect._asdict() for name, effect in effects.effects.items()},
+        "interventions": effects.effects,
         "sentences": found.sentences,
         "correlations": [{"of": names, **tau._asdict()} for names, tau in found.correlations.items()],
     }

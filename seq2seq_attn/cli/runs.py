@@ -87,6 +87,6 @@ def verify(
     load_plugins(plugin)
     with progress("test set") as advance:
         found = s2s.verify(run, score=score, progress=advance, say=say)
-    answer({"is_wrong": found.is_wrong, "items": [each._asdict() for each in found.items]} if as_json else found)
+    answer({"is_wrong": found.is_wrong, "items": found.items} if as_json else found)
     if found.is_wrong:
         raise typer.Exit(1)

@@ -35,4 +35,4 @@ def scorers(
     if as_markdown:
         answer(found.markdown().rstrip())
     else:
-        answer([entry._asdict() for entry in found] if as_json else found)
+        answer(list(found) if as_json else found)

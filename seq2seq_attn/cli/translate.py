@@ -85,7 +85,7 @@ def translate(
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
             if as_json:
-                answer(_record(translation))
+                answer(translation._replace(token_attention=None).record)
             elif options.n_best > 1:
                 _answer_n_best(number, translation)
             else:
@@ -162,8 +162,3 @@ def _answer_n_best(number: int, translation: Translation) -> None:
     """The format of Moses. A blank line has one blank translation, so that every line number occurs."""
     for text, score, _ in translation.candidates or [("", 0.0, 0.0)]:
         answer(f"{number} ||| {text} ||| {score:.6f}")
-
-
-def _record(translation: Translation) -> dict[str, Any]:
-    read = {"source": translation.source, "tokens": translation.tokens, "unknown": translation.unknown}
-    return read | {"translations": [each._asdict() for each in translation.candidates]}

@@ -16,7 +16,7 @@ from seq2seq_attn.walkthrough import QUERY, SELF_ATTENTION, STATES, VECTORS, ref
 
 if TYPE_CHECKING:
     from seq2seq_attn.walkthrough.self_attention import SelfAttentionWalk
-    from seq2seq_attn.walkthrough.steps import Walk, WalkStep
+    from seq2seq_attn.walkthrough.steps import Walk
 
 
 def _typed(rows: Sequence[Sequence[float]]) -> str:
@@ -136,27 +136,13 @@ def _record(walked: Walk) -> dict[str, Any]:
     return {
         "scorer": {"name": type(scorer).__name__, "equation": scorer.equation, "source": scorer.source},
         "normalizer": {"name": type(normalizer).__name__, "equation": normalizer.equation, "source": normalizer.source},
-        "parameters": {name: value.tolist() for name, value in scorer.state_dict().items()},
-        "words": walked.words,
-        "keys": walked.keys.tolist(),
-        "values": walked.values.tolist(),
-        "prepared": walked.prepared.tolist(),
-        "steps": [_step(step) for step in walked.steps],
+        "parameters": scorer.state_dict(),
+        **{name: part for name, part in walked._asdict().items() if name != "attention"},
     }
-
-
-def _step(step: WalkStep) -> dict[str, Any]:
-    """None for what the normalizer does not compute."""
-    return {name: None if part is None else part.tolist() for name, part in step._asdict().items()}
 
 
 def _self_attention_record(walked: SelfAttentionWalk) -> dict[str, Any]:
     """Everything under its name in `SelfAttentionWalk`, with the parameters of the layer."""
-    parameters = walked.layer.attention.state_dict()
-    return {
-        "parameters": {name: value.tolist() for name, value in parameters.items()},
-        "words": walked.words,
-        "one_head": _record(walked.one_head),
-        "heads": [_record(head) for head in walked.heads],
-        **{name: part.tolist() for name, part in walked._asdict().items() if hasattr(part, "tolist")},
-    }
+    heads = {"one_head": _record(walked.one_head), "heads": list(map(_record, walked.heads))}
+    numbers = {name: part for name, part in walked._asdict().items() if name != "layer"}
+    return {"parameters": walked.layer.attention.state_dict(), **numbers, **heads}

@@ -71,6 +71,21 @@ class UnknownCount(NamedTuple):
         return f"{self.unknown:,} of {self.words:,} words ({100 * self.share:.2f} %)"
 
 
+class UnknownWords(NamedTuple):
+    """How many words of both sides of a corpus are unknown."""
+
+    source: UnknownCount
+    target: UnknownCount
+
+    def __str__(self) -> str:
+        return f"{100 * self.source.share:.2f} % of the source and {100 * self.target.share:.2f} % of the target"
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """As in metrics.json, between 0 and 1."""
+        return {"unknown_source_words": self.source.share, "unknown_reference_words": self.target.share}
+
+
 class UnknownReport:
     """Reports the unknown words of one line after the other: the first lines that have any, then a summary.
 

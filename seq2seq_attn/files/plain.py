@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 import yaml
@@ -190,11 +191,27 @@ def _shown_place(place: tuple[str | int, ...]) -> str:
     return f"{'.'.join(map(str, place))}: " if place else ""
 
 
+def plain(value: Any) -> Any:
+    """The value in those of JSON: a record by the names of its fields, an array as lists, a set in order."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if hasattr(value, "_asdict"):  # a NamedTuple
+        value = value._asdict()
+    elif is_dataclass(value):
+        value = vars(value)
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value)
+    return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value.tolist()
+
+
 def to_json(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
-    """The value as JSON that every parser reads, on one line unless there is an `indent`.
+    """The value (`plain`) as JSON that every parser reads, on one line unless there is an `indent`.
 
     A number that is not finite, which JSON does not have, becomes null.
     """
+    value = plain(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
     except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,7 +24,7 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Item
 from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.corpora.lexicon import Lexicon, learn_lexicon
-from seq2seq_attn.corpora.unknown_words import UnknownCount
+from seq2seq_attn.corpora.unknown_words import UnknownWords
 from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, write_recorded
@@ -52,22 +52,6 @@ from seq2seq_attn.search.forced import Forced
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, never
 from seq2seq_attn.search.shortlist import Shortlist
-
-
-class UnknownOfPairs(NamedTuple):
-    """How many words of both sides of a corpus a model does not know."""
-
-    source: UnknownCount
-    target: UnknownCount
-
-    def __str__(self) -> str:
-        return f"{100 * self.source.share:.2f} % of the source and {100 * self.target.share:.2f} % of the target"
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """As in metrics.json, between 0 and 1."""
-        return {"unknown_source_words": self.source.share, "unknown_reference_words": self.target.share}
-
 
 _Found = TypeVar("_Found")
 
@@ -339,9 +323,9 @@ class TrainedModel:
         words = self.source.word_indices(line)
         return words if states == len(words) + self.source.marks else _spread(words, states)
 
-    def unknown_words(self, pairs: ParallelCorpus) -> UnknownOfPairs:
+    def unknown_words(self, pairs: ParallelCorpus) -> UnknownWords:
         """How many words of the sources and of the targets the model does not know."""
-        return UnknownOfPairs(self.source.count_unknown(pairs.source), self.target.count_unknown(pairs.target))
+        return UnknownWords(self.source.count_unknown(pairs.source), self.target.count_unknown(pairs.target))
 
     def require_weights(self, options: SearchOptions) -> None:
         """UserError if `options.replace_unknown` needs attention weights, and this model has none."""

@@ -26,13 +26,14 @@ from seq2seq_attn.analysis.stepwise import DecodedStep, continuations, decode_st
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.plain import plain
 from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.serve import Settings, requests, tasks
 from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
 from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
 from seq2seq_attn.serve.pages import docs_page, schema
 from seq2seq_attn.serve.requests import ApiError, Lines, as_lines
-from seq2seq_attn.serve.tasks import ServedModel, Task, search_work, step_record
+from seq2seq_attn.serve.tasks import ServedModel, Task, search_work
 
 PAGE = Path(__file__).parent / "page"  # built from frontend/
 FONTS = Path(report.__file__).parent / "fonts"  # Chinese characters, for systems without
@@ -192,7 +193,7 @@ def _add(app: FastAPI, server: Server, endpoint: Endpoint) -> None:
             return found
         if isinstance(body, requests.ModelBody):
             found = {"model": served.name, **found}
-        return await asyncio.to_thread(JSONResponse, found)  # the weights of a long sentence are megabytes
+        return await asyncio.to_thread(lambda: JSONResponse(plain(found)))  # weights of a long sentence: megabytes
 
     function = endpoint.answer
     described = {} if endpoint.record is requests.NoBody else schema(endpoint.record)
@@ -278,14 +279,14 @@ async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
         lengths = [len(source) + len(text) for source, text in pairs]
         found = await call.run_on(Task(tasks.align, call.served, AlignOptions()), pairs, lengths)
         for (each, _), links in zip(translations, found, strict=True):
-            each["links"] = links["links"]
+            each["links"] = links.links
     return {"results": results}
 
 
 @_endpoint("/v1/score", requests.PairsBody)
 async def score(call: Call[requests.PairsBody]) -> dict[str, Any]:
     """Log-probabilities of given translations, in total and of each token."""
-    return await _of_pairs(call, Task(tasks.score, call.served))
+    return await _of_pairs(call, Task(Model.score, call.served))
 
 
 @_endpoint("/v1/align", requests.AlignBody)
@@ -316,13 +317,11 @@ async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
         if target is None:
             target = model.translate([body.source], say=lambda _: None).sentences[0]
         found = model.attention(body.source, target, words=body.words)
-        record = {"source": found.source, "target": found.target, "weights": found.weights.tolist()}
-        if body.heads:
-            maps = model.attention_maps(body.source, target)
-            parts = {"cross": maps.cross, "encoder": maps.encoder, "decoder": maps.decoder}
-            record |= {name: [layer.tolist() for layer in layers] for name, layers in parts.items()}
-            record |= {"source_tokens": maps.source, "target_tokens": maps.target}
-        return record
+        record = {"source": found.source, "target": found.target, "weights": found.weights}
+        if not body.heads:
+            return record
+        maps = vars(model.attention_maps(body.source, target))
+        return maps | {"source_tokens": maps["source"], "target_tokens": maps["target"]} | record
 
     return dict(await call.answer(answer, length, work))
 
@@ -340,7 +339,7 @@ async def neighbors(call: Call[requests.NeighborsBody]) -> dict[str, Any]:
 
     def answer(model: Model) -> dict[str, Any]:
         found = find_neighbors(model.trained, index, body.source, body.target, body.step, body.most)
-        return {"neighbors": [near._asdict() for near in found]}
+        return {"neighbors": found}
 
     return dict(await call.answer(answer, length, search_work(trained.config.search, length)))
 
@@ -351,8 +350,7 @@ async def steps(call: Call[Any]) -> dict[str, Any]:
     arguments, length, work = await _arguments(call)
 
     def answer(model: Model) -> dict[str, Any]:
-        found = decoded(model.trained, call.body.source, decode_steps(model.trained, **arguments))
-        return vars(found) | {"steps": list(map(step_record, found.steps))}
+        return vars(decoded(model.trained, call.body.source, decode_steps(model.trained, **arguments)))
 
     return dict(await call.answer(answer, length, work))
 
@@ -369,7 +367,7 @@ async def hypotheses(call: Call[requests.HypothesesBody]) -> dict[str, Any]:
     arguments, length, work = await _arguments(call, n_best=None)
 
     def answer(model: Model) -> dict[str, Any]:
-        return {"hypotheses": [each._asdict() for each in continuations(model.trained, **arguments)]}
+        return {"hypotheses": continuations(model.trained, **arguments)}
 
     return dict(await call.answer(answer, length, work))
 
@@ -410,7 +408,7 @@ async def _events(
     while step is not None:
         tokens.append(step.token)
         total += step.log_probability
-        yield _event("step", step_record(step) | {"text": served.text(tokens)})
+        yield _event("step", step._asdict() | {"text": served.text(tokens)})
         try:
             (step,) = await call.run_on(Task(tasks.answer, served, batch_size=1), [answer], [length])
         except UserError as error:
@@ -423,7 +421,7 @@ async def _events(
 
 
 def _event(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, allow_nan=False)}\n\n"
+    return f"event: {name}\ndata: {json.dumps(plain(data), ensure_ascii=False, allow_nan=False)}\n\n"
 
 
 @_endpoint("/v1/models")

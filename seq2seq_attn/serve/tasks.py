@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from seq2seq_attn.analysis.neighbors import StateIndex
 from seq2seq_attn.analysis.step_interventions import normalizers_for
 from seq2seq_attn.analysis.stepwise import DecodedStep, decode_steps
+from seq2seq_attn.api.answers import PairLinks
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.runs import Say
@@ -106,27 +107,12 @@ def _translations(model: Model, lines: Sequence[str], given: tuple[SearchOptions
     options, weights = given
     # A shortlist depends on the lines that are searched together; alone, every line has its own.
     batches = [[line] for line in lines] if options.shortlist else [lines]
-    records = []
-    for found in model.stream(batches, options, weights=weights, say=lambda _: None):
-        candidates = [candidate._asdict() for candidate in found.candidates]
-        if found.token_attention is not None:
-            attends = model.trained.translator.attends
-            for each, read in zip(candidates, found.token_attention.translations, strict=True):
-                each |= {"tokens": read.tokens, "weights": read.weights.tolist() if attends else None}
-        record = {"source": found.source, "tokens": found.tokens, "unknown": found.unknown}
-        records.append(record | {"translations": candidates})
-    return records
+    return [each.record for each in model.stream(batches, options, weights=weights, say=lambda _: None)]
 
 
-def score(model: Model, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Pairs to the log-probabilities of their targets."""
-    return [each._asdict() for each in model.score(pairs)]
-
-
-def align(model: Model, pairs: Sequence[tuple[str, str]], options: AlignOptions) -> list[dict[str, Any]]:
+def align(model: Model, pairs: Sequence[tuple[str, str]], options: AlignOptions) -> Sequence[PairLinks]:
     """Pairs to the links between their words."""
-    found = model.align(pairs, **options.model_dump())
-    return [{"source": each.source, "target": each.target, "links": sorted(each.links)} for each in found]
+    return model.align(pairs, **options.model_dump())
 
 
 Answer = Callable[[Model], Any]  # to a request that is computed on its own
@@ -135,12 +121,6 @@ Answer = Callable[[Model], Any]  # to a request that is computed on its own
 def answer(model: Model, functions: Sequence[Answer]) -> list[Any]:
     """Functions of the model to what they return."""
     return [function(model) for function in functions]
-
-
-def step_record(step: DecodedStep) -> dict[str, Any]:
-    """A step as JSON: its fields by name."""
-    likely = [{"token": token, "probability": probability} for token, probability in step.likely]
-    return step._asdict() | {"layers": [layer._asdict() for layer in step.layers], "likely": likely}
 
 
 def next_step(served: ServedModel, arguments: dict[str, Any]) -> Answer:

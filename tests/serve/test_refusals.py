@@ -243,5 +243,5 @@ def test_an_error_of_the_server_is_no_page_and_tells_no_details(refused, monkeyp
     def broken(*_):
         raise RuntimeError("a secret of the server")
 
-    monkeypatch.setattr("seq2seq_attn.serve.tasks.score", broken)
+    monkeypatch.setattr("seq2seq_attn.api.model.Model.score", broken)
     assert "secret" not in refused(500, "POST", "/v1/score", json={"source": "a", "target": "a"})
