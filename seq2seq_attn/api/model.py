@@ -188,7 +188,7 @@ class Model:
         trained = with_lexicon(self._averaged_with(ensemble, needs_weights), self.folder, options, say).for_inference(
             options
         )
-        if (slow := slow_precision(options.precision, trained.device.type)) is not None:
+        if options.precision == "bf16" and (slow := slow_precision("bf16", trained.device.type)) is not None:
             say(slow)
         done = 0
         for sources in batches:
@@ -210,6 +210,8 @@ class Model:
 
     def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
         """The ensemble of this model and others. UserError if these cannot be averaged, or their `weights` cannot."""
+        if not ensemble:
+            return self.trained
         for other in ensemble:
             if not isinstance(other, Model):
                 raise UserError(f"ensemble: {other!r} is not a model; load each run first, as with s2s.load(folder)")
@@ -224,7 +226,7 @@ class Model:
         if len(devices) > 1:
             raise UserError(f"the models of an ensemble are on {' and '.join(devices)}; load all of them on one device")
         for each in (self, *ensemble):
-            if weights and ensemble and not each.trained.translator.attends:
+            if weights and not each.trained.translator.attends:
                 raise UserError(
                     f"{each.folder}: model.context.kind: this model does not attend to single source words, so its "
                     f"ensembles have no attention weights; translate without them"

@@ -149,7 +149,7 @@ def check_broadcast(part: nn.Module, argument: str, tensor: Tensor, shape: tuple
 
 def jit_traced() -> bool:
     """Whether `torch.jit.trace` is active; sizes are then tensors, and the result of comparing them is a constant."""
-    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+    return torch._C._get_tracing_state() is not None
 
 
 def is_exported() -> bool:

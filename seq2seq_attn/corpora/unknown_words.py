@@ -23,7 +23,7 @@ def known_forms(word: str, vocabulary: Vocabulary) -> list[str]:
     >>> known_forms("Tom!", vocabulary), known_forms("cats!", vocabulary), known_forms("cats.", vocabulary)
     (['Tom', '!'], ['cats!'], ['cats', '.'])
     """
-    if len(word) > _LONGEST:
+    if word in vocabulary or len(word) > _LONGEST:
         return [word]
     rest, ends = word, list[str]()
     while (known := _in_known_case(rest, vocabulary)) is None:

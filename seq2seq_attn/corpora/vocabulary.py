@@ -58,13 +58,14 @@ class Vocabulary:
 
     def lookup_indices(self, tokens: Iterable[str]) -> list[int]:
         """The ids of tokens, that of `<unk>` for unknown ones."""
-        return [self[token] for token in tokens]
+        return [self._stoi.get(token, UNK) for token in tokens]
 
     def lookup_tokens(self, indices: Sequence[int]) -> list[str]:
         """The tokens of ids; IndexError for an id outside the vocabulary."""
+        size = len(self)
         for index in indices:
-            if not 0 <= index < len(self):
-                raise IndexError(f"id {index} is not in a vocabulary of {len(self)} tokens")
+            if not 0 <= index < size:
+                raise IndexError(f"id {index} is not in a vocabulary of {size} tokens")
         return [self._itos[index] for index in indices]
 
     def get_itos(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.replace import with_parts
 from seq2seq_attn.strict.tagged import Tagged
 
 
@@ -127,9 +127,7 @@ class SoftmaxHead(Head):
         return logits
 
     def with_outputs(self, tokens: Tensor) -> SoftmaxHead:
-        other = copy.copy(self)
-        other._modules = {**self._modules, "projection": SelectedOutputs(self.projection, tokens)}
-        return other
+        return with_parts(self, {**self._modules, "projection": SelectedOutputs(self.projection, tokens)})
 
 
 class HeadConfig(Tagged):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from torch import nn
 
 Model = TypeVar("Model", bound=nn.Module)
+Parts = Mapping[str, nn.Module | None]
+
+
+def with_parts(module: Model, parts: Parts, cls: type[nn.Module] | None = None) -> Model:
+    """A shallow copy of a module, as an instance of `cls` or of its own class, with other submodules.
+
+    It shares parameters, hooks and all other attributes. The submodules are ordinary attributes as well, which saves
+    the search that `nn.Module.__getattr__` makes at every access.
+    """
+    copy: Any = (cls or type(module)).__new__(cls or type(module))
+    copy.__dict__ = {**vars(module), **parts, "_modules": dict(parts)}
+    return cast(Model, copy)
 
 
 def replace_modules(model: Model, replacements: Mapping[nn.Module, nn.Module]) -> Model:
@@ -26,9 +37,7 @@ def replace_modules(model: Model, replacements: Mapping[nn.Module, nn.Module]) -
             if all(child is module._modules[name] for name, child in children.items()):
                 copies[module] = module
             else:
-                copies[module] = copy.copy(module)
-                copies[module]._modules = children
-                copies[module].__class__ = getattr(module, "stands_for", type(module))
+                copies[module] = with_parts(module, children, getattr(module, "stands_for", None))
         return copies[module]
 
     return cast(Model, replaced(model))

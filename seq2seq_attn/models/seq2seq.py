@@ -7,7 +7,6 @@ read the same source. A source is encoded into S states, which need not be as ma
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -28,7 +27,7 @@ from seq2seq_attn.attention import (
 from seq2seq_attn.corpora.source import Source, Tokens
 from seq2seq_attn.models.encoder import Encoded
 from seq2seq_attn.models.head import Head, Read
-from seq2seq_attn.models.replace import replace_modules
+from seq2seq_attn.models.replace import replace_modules, with_parts
 
 _Self = TypeVar("_Self")
 
@@ -194,9 +193,7 @@ class Seq2Seq(nn.Module, ABC):
 
         It shares all parameters with the original. UserError: its head cannot be restricted.
         """
-        other = copy.copy(self)
-        other._modules = {**self._modules, "head": self.head.with_outputs(tokens)}
-        return other
+        return with_parts(self, {**self._modules, "head": self.head.with_outputs(tokens)})
 
     @property
     def attends(self) -> bool:

@@ -37,7 +37,7 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
     excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
     count = min(count, live.shape[1] * logits.shape[1])
     # The kernel trusts these sizes; torch says what does not fit.
-    fits = live.dtype == torch.float32 and logits.dim() == 2 and len(logits) == live.numel() and logits.shape[1] > EOS
+    fits = live.dtype == torch.float32 and logits.dim() == 2 and logits.shape[0] == live.numel() and logits.shape[1] > EOS
     if fits and not is_reference() and native.has_kernels(logits):
         return _by_kernel(live, logits, count, excluded)
     scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
@@ -52,7 +52,7 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
 def _by_kernel(live: Tensor, logits: Tensor, count: int, excluded: list[int]) -> Continuations:
     (sentences, hypotheses), vocabulary = live.shape, logits.shape[1]
     scores, ends = live.new_empty(sentences, count), torch.empty_like(live)
-    parents, tokens = live.new_empty((2, sentences, count), dtype=torch.int64)
+    parents, tokens = live.new_empty((2, sentences, count), dtype=torch.int64).unbind()
     native.run(
         "best_continuations", logits.dtype, sentences=sentences, hypotheses=hypotheses, words=vocabulary, count=count,
         logits=logits.contiguous(), live=live.contiguous(), end=EOS, exclusions=len(excluded),

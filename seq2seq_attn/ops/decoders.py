@@ -210,12 +210,14 @@ def decoder_sequence(
     """States (T, B, H), contexts (T, B, V) and attention weights (T, B, S) of all T steps:
 
     a_i = softmax_j(v · tanh(W H_{i-1} + k_j)) or softmax_j(H_{i-1} · k_j);  C_i = Σ_j a_ij value_j;
-    H_i = gru_update(inputs_i + W_C C_i, W_H H_{i-1} + b_H, H_{i-1})   (Bahdanau et al. 2015, A.1.2 and A.2.2).
+    H_i = gru(inputs_i + W_C C_i, W_H H_{i-1} + b_H, H_{i-1})   (Bahdanau et al. 2015, A.1.2 and A.2.2),
 
-    With a first cell, H'_i = gru_update(inputs_i, W_1 H_{i-1} + b_1, H_{i-1}) replaces H_{i-1} in these equations, and
+    where gru is `GRUCell.update`.
+
+    With a first cell, H'_i = gru(inputs_i, W_1 H_{i-1} + b_1, H_{i-1}) replaces H_{i-1} in these equations, and
     a bias replaces inputs_i: the conditional GRU (Sennrich et al. 2017, sec. 2).
 
-    With a `feed`, H_i = gru_update(inputs_i + W_F H~_{i-1}, W_H H_{i-1} + b_H, H_{i-1}) reads instead, and the
+    With a `feed`, H_i = gru(inputs_i + W_F H~_{i-1}, W_H H_{i-1} + b_H, H_{i-1}) reads instead, and the
     attentional states H~_i = tanh(W_c [C_i; H_i] + b_c) are returned (Luong et al. 2015, eq. 5 and sec. 3.3).
 
     The first two arguments of an update are layer-normalized if `weights` has norms for them.

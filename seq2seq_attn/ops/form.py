@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
+from seq2seq_attn.models.replace import with_parts
+
 SWITCH = "SEQ2SEQ_ATTN_FAST"  # environment variable; "0": `fuse` changes nothing
 
 _reference_blocks = 0
@@ -40,8 +42,7 @@ class Form:
     @classmethod
     def of(cls, module: nn.Module, parts: dict[str, nn.Module | None]) -> nn.Module:
         """The form of a module; it shares all attributes with it, except that its submodules are `parts`."""
-        form: Any = cls.__new__(cls)
-        form.__dict__ = {**vars(module), "_modules": parts}
+        form: Any = with_parts(module, parts, cls)
         form.pack()
         return form  # type: ignore[no-any-return]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar, cast
+from typing import cast
 
 from torch import nn
 
+from seq2seq_attn.models.replace import Model, with_parts
 from seq2seq_attn.ops.attention import FusedMultiHead, ScaledDotAttention
 from seq2seq_attn.ops.decoders import FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder
 from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_reference, why_not_numbers
@@ -19,19 +20,16 @@ from seq2seq_attn.ops.recurrent import (
     FusedRecurrentEncoder,
     FusedSRUCell,
     FusedStackedCell,
-    GRUSequenceCell,
 )
 from seq2seq_attn.ops.scorers import FusedAdditive, FusedConcat, FusedNegativeSquaredDistance
 from seq2seq_attn.ops.transformer import InferenceDecoder, InferenceEncoder
-
-Model = TypeVar("Model", bound=nn.Module)
 
 # Of several forms of one class, the first that can stand for a module is used.
 FORMS: tuple[type[Form], ...] = (
     *(Linear, LayerNorm, Dropout),
     *(FusedAdditive, FusedConcat, FusedNegativeSquaredDistance),
     *(ScaledDotAttention, FusedMultiHead),
-    *(GRUSequenceCell, FusedGRUCell, FusedMinGRUCell, FusedSRUCell, FusedStackedCell),
+    *(FusedGRUCell, FusedMinGRUCell, FusedSRUCell, FusedStackedCell),
     FusedRecurrentEncoder,
     *(FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder),
     FusedSoftmaxHead,
@@ -76,9 +74,7 @@ def fuse(model: Model, *, constant: bool = False) -> Model:
             return form.of(module, parts)
         if all(part is module._modules[name] for name, part in parts.items()):
             return module
-        copy = type(module).__new__(type(module))
-        copy.__dict__ = {**vars(module), "_modules": parts}
-        return copy
+        return with_parts(module, parts)
 
     return cast(Model, of(model))
 

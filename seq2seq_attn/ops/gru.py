@@ -1,4 +1,4 @@
-"""The gated recurrent unit: one step, and all steps of a sequence, each as one autograd node; their backward passes.
+"""The gated recurrent unit: all steps of a sequence as one autograd node, and what a step computes in both passes.
 
 A step is a dozen elementwise operations. Autograd would record each of them, save its operands, and traverse it in the
 backward pass. The equations are those of `GRUCell` in models/recurrent/cells.py.
@@ -13,48 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.normalizer import full_precision
-from seq2seq_attn.models.recurrent.cells import GRUCell, first_rows, split_steps
+from seq2seq_attn.models.recurrent.cells import first_rows, split_steps
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.layers import product, weight_gradient
-
-
-def gru_update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
-    """`GRUCell.update`: H' (N, H) from g = `inputs` (N, 3H), u = `recurrent` (N, 3H) and H = `state` (N, H)."""
-    if not inputs.shape == recurrent.shape == (state.shape[0], 3 * state.shape[1]):  # which kernels trust
-        return GRUCell.update(inputs, recurrent, state)  # torch broadcasts, or says what does not fit
-    updated: Tensor = apply(_Update(inputs, recurrent, state.contiguous()))
-    return updated
-
-
-class _Update(NamedTuple):
-    """What `gru_update` computes the state from, or the gradients of it."""
-
-    inputs: Any  # None where the backward pass does not need it
-    recurrent: Tensor
-    state: Tensor
-
-    def forward(self) -> tuple[Tensor, _UpdateStep]:
-        inputs, recurrent, state = self
-        gates = state.new_empty(len(state), 2 * state.shape[1])
-        candidate, updated = torch.empty_like(state), torch.empty_like(state)
-        step_forward(inputs, recurrent, state, gates, candidate, updated)
-        return updated, _UpdateStep(self._replace(inputs=None), gates, candidate)
-
-
-class _UpdateStep(NamedTuple):
-    """What the backward pass of `gru_update` needs."""
-
-    given: _Update
-    gates: Tensor
-    candidate: Tensor
-
-    def backward(self, *gradients: Tensor | None) -> _Update:
-        (_, recurrent, state), gates, candidate = self
-        grad_carry = state.new_zeros(state.shape, dtype=accumulation_dtype(state))
-        grad_inputs, grad_recurrent = torch.empty_like(recurrent), torch.empty_like(recurrent)
-        step_backward(gradients[0], None, grad_carry, recurrent, state, gates, candidate, grad_inputs, grad_recurrent)
-        return _Update(grad_inputs, grad_recurrent, grad_carry.to(state.dtype))
 
 
 class NormWeights(NamedTuple):
@@ -141,7 +103,7 @@ def gru_sequence(
     reverse: bool = False,
     norm: NormWeights = NOT_NORMALIZED,
 ) -> Tensor:
-    """The states (M, H) of repeated `gru_update` steps with u = norm(W H + b), as one autograd node.
+    """The states (M, H) of repeated `GRUCell.update` steps with u = norm(W H + b), as one autograd node.
 
     The layout of inputs (M, 3H) and states, and the meaning of `counts`, `initial` and `reverse`, are those of `scan`
     in models/recurrent/cells.py. weight (3H, H) is W, bias (3H,) is b.
@@ -217,7 +179,7 @@ class _SequenceSteps(NamedTuple):
 
 
 def step_forward(x: Tensor, u: Tensor, previous: Tensor, gates: Tensor, candidate: Tensor, state: Tensor) -> None:
-    """`gru_update` outside autograd, of g = x (N, 3H), u (N, 3H) and the previous state (N, H).
+    """`GRUCell.update` outside autograd, of g = x (N, 3H), u (N, 3H) and the previous state (N, H).
 
     Writes r and z to `gates` (N, 2H), n to `candidate` (N, H) and H' to `state` (N, H).
     """

@@ -155,12 +155,12 @@ def add_weight_gradient_(total: Tensor, grad_y: Tensor, x: Tensor) -> None:
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x W' + b (..., N) by oneDNN, with rows padded by `pad_rows`; the weight may be in oneDNN's own layout."""
-    if x.dim() == 2 and len(x) <= FINE:  # without the reshaping, which is noticeable in a step of a search
+    if x.dim() == 2 and x.shape[0] <= FINE:  # without the reshaping, which is noticeable in a step of a search
         few: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
         return few
     rows = x.flatten(0, -2)
     result: Tensor = torch.ops.mkldnn._linear_pointwise(pad_rows(rows), weight, bias, "none", [], "")
-    return result[: len(rows)].view(*x.shape[:-1], -1)
+    return result[: rows.shape[0]].view(*x.shape[:-1], -1)
 
 
 def pad_rows_for(x: Tensor, weight: Tensor) -> Tensor:
@@ -170,8 +170,9 @@ def pad_rows_for(x: Tensor, weight: Tensor) -> Tensor:
 
 def pad_rows(rows: Tensor) -> Tensor:
     """Rows (M, K), padded with rows of zeros to a multiple of FINE or COARSE."""
-    missing = -len(rows) % (FINE if len(rows) <= FEW_ROWS else COARSE)
-    return F.pad(rows, (0, 0, 0, missing)) if missing and len(rows) > FINE else rows
+    count = rows.shape[0]
+    missing = -count % (FINE if count <= FEW_ROWS else COARSE)
+    return F.pad(rows, (0, 0, 0, missing)) if missing and count > FINE else rows
 
 
 class _Linear(torch.autograd.Function):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.models.head import Loss, Read, SoftmaxHead
+from seq2seq_attn.models.replace import with_parts
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import first_derivative_only
 from seq2seq_attn.ops.form import Form
@@ -44,10 +45,9 @@ class FusedSoftmaxHead(Form, SoftmaxHead):
         return Loss(*paired_loss(read.features, weight, bias, targets, alpha, label_smoothing), len(targets))
 
     def with_outputs(self, tokens: Tensor) -> SoftmaxHead:
-        other = super().with_outputs(tokens)
-        if isinstance(self.projection, Form):
-            other._modules["projection"] = cast(Any, self.projection).select(tokens)
-        return other
+        if not isinstance(self.projection, Form):
+            return super().with_outputs(tokens)
+        return with_parts(self, {**self._modules, "projection": cast(Any, self.projection).select(tokens)})
 
 
 def paired_loss(

@@ -23,20 +23,14 @@ from seq2seq_attn.models.recurrent.cells import (
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
 from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.form import Form, changed
-from seq2seq_attn.ops.gru import gru_sequence, gru_update, norm_weights, why_not_norm
+from seq2seq_attn.ops.gru import gru_sequence, norm_weights, why_not_norm
 from seq2seq_attn.ops.layers import linear
 
 
 class FusedGRUCell(Form, GRUCell):
-    """`GRUCell` with each step as one autograd node."""
-
-    stands_for = GRUCell
-    update = staticmethod(gru_update)
-
-
-class GRUSequenceCell(FusedGRUCell):
     """`GRUCell` with all steps of a sequence as one autograd node."""
 
+    stands_for = GRUCell
     is_reported = True
 
     @classmethod

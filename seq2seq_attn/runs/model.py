@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -174,13 +175,13 @@ class TrainedModel:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config, source, target, translator.to(device).eval())
 
-    @property
+    @cached_property
     def max_positions(self) -> tuple[int | None, int | None]:
         """The longest source and target that the tables of positions allow, `</s>` included; None: any length."""
         sources, targets = zip(*(each.max_positions for each in (self.config.model, *self.others)), strict=True)
         return lowest(*sources), lowest(*targets)
 
-    @property
+    @cached_property
     def longest_source(self) -> int:
         """The number of positions after which a source is cut, `</s>` not counted."""
         source, _ = self.max_positions

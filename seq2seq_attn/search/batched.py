@@ -50,26 +50,26 @@ def search(
 
     `collate` makes a batch of sources, by default of token ids.
 
-    With a shortlist, translations contain only the tokens that it lists for their batch. The model runs in evaluation
-    mode on the device of its parameters; the mode of every module is restored afterward. `at_step` is called before
-    every step; what it raises ends the search. It may be called in several threads at once.
+    With a shortlist, translations contain only the tokens that it lists for their batch. A model in training mode runs in
+    evaluation mode, and the mode of every module is restored afterward. `at_step` is called before every step; what it
+    raises ends the search. It may be called in several threads at once.
     """
     method = sample if options.draws else greedy_search if options.beam_size == 1 else beam_search
     translator = quantized_for(options, translator)
-
-    device = device_of(translator).type
+    device = device_of(translator)
+    whole = translator if at_step is never else Interruptible(translator, at_step)
 
     def decode(source: Any) -> list[list[Hypothesis]]:
-        with autocast(options, device):
+        with autocast(options, device.type):
             if shortlist is None:
-                return method(Interruptible(translator, at_step), source, options, with_weights)
+                return method(whole, source, options, with_weights)
             tokens = shortlist.tokens(source)
-            listed_only = Interruptible(Shortlisted(translator, tokens), at_step)
-            found = method(listed_only, source, options, with_weights)
+            found = method(Shortlisted(whole, tokens), source, options, with_weights)
         listed = tokens.tolist()
         return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 
-    return _in_batches(translator, decode, (sources,), (collate,), options.batch_size, options.batch_tokens, progress)
+    limits = options.batch_size, options.batch_tokens
+    return _in_batches(translator, device, decode, (sources,), (collate,), *limits, progress)
 
 
 def autocast(options: SearchOptions, device: str) -> AbstractContextManager[object]:
@@ -93,8 +93,8 @@ def force_corpus(
     progress: Progress | None = None,
 ) -> list[Forced]:
     """Forced decoding of each pair, in the order of the pairs; otherwise as in `search`."""
-    work = partial(force, translator)
-    return _in_batches(translator, work, (sources, targets), (collate, pad), batch_size, batch_tokens, progress)
+    work, device = partial(force, translator), device_of(translator)
+    return _in_batches(translator, device, work, (sources, targets), (collate, pad), batch_size, batch_tokens, progress)
 
 
 def force_heads_of_corpus(
@@ -106,12 +106,13 @@ def force_heads_of_corpus(
     progress: Progress | None = None,
 ) -> list[HeadWeights]:
     """The weights of every layer and head for each pair, in the order of the pairs; otherwise as in `search`."""
-    work = partial(force_heads, translator)
-    return _in_batches(translator, work, (sources, targets), (collate, pad), BATCH_SIZE, BATCH_TOKENS, progress)
+    work, device = partial(force_heads, translator), device_of(translator)
+    return _in_batches(translator, device, work, (sources, targets), (collate, pad), BATCH_SIZE, BATCH_TOKENS, progress)
 
 
 def _in_batches(
     translator: Seq2Seq,
+    device: torch.device,
     work: Callable[..., list[_Found]],
     corpora: Sequence[Items],
     collates: Sequence[Collate],
@@ -123,7 +124,7 @@ def _in_batches(
     lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
     batches = list(_batches(lengths, batch_size, batch_tokens))
     found: dict[int, _Found] = {}
-    with _evaluating(translator) as device, parallel_map(device, len(batches)) as each:
+    with _evaluating(translator), parallel_map(device, len(batches)) as each:
 
         def work_on(batch: list[int]) -> list[_Found]:
             rows = ([corpus[index] for index in batch] for corpus in corpora)
@@ -154,13 +155,14 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 @contextmanager
-def _evaluating(translator: Seq2Seq) -> Iterator[torch.device]:
-    """Set evaluation mode, yield the model's device, and restore the mode of every module."""
-    training = [module for module in translator.modules() if module.training]
-    if training:  # setting the mode of every module takes a noticeable share of one short sentence
+def _evaluating(translator: Seq2Seq) -> Iterator[None]:
+    """Sets evaluation mode, and restores the mode of every module."""
+    # A model in evaluation mode stays as it is: looking at every module takes a good part of one short sentence.
+    training = [module for module in translator.modules() if module.training] if translator.training else []
+    if training:
         translator.eval()
     try:
-        yield device_of(translator)
+        yield
     finally:
         for module in training:
             module.training = True

@@ -77,13 +77,13 @@ def beam_search(
         weights = output.weights if with_weights else None
         history.append(Choice(sentences, extended.parents, extended.tokens, weights))
 
-        first_rows = torch.arange(0, len(tokens), beam.live.shape[1], device=device)  # of each sentence
+        first_rows = torch.arange(0, tokens.shape[0], beam.live.shape[1], device=device)  # of each sentence
         hypotheses, tokens = first_rows[:, None] + extended.parents, extended.tokens
         beam = _update(beam, extended, options, length)
         rows = active_rows(beam.running)
-        if len(rows) == 0:
+        if rows.shape[0] == 0:
             break
-        if len(rows) < len(sentences):
+        if rows.shape[0] < len(sentences):
             sentences = [sentences[row] for row in rows.tolist()]
             memory, beam = memory.select(rows), beam.select(rows)
             hypotheses, tokens = hypotheses[rows], tokens[rows]
@@ -191,9 +191,9 @@ def greedy_search(
         running = running & (tokens != EOS) & (length < limit)
         state = output.state
         rows = active_rows(running)
-        if len(rows) == 0:
+        if rows.shape[0] == 0:
             break
-        if len(rows) < len(sentences):
+        if rows.shape[0] < len(sentences):
             sentences = [sentences[row] for row in rows.tolist()]
             memory, state = memory.select(rows), state.select(rows)
             tokens, total, limit, running = (part[rows] for part in (tokens, total, limit, running))

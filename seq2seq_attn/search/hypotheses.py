@@ -140,8 +140,8 @@ def active_rows(running: Tensor) -> Tensor:
     Finished sentences are kept as unused rows until enough of them can be dropped together. This is the only
     synchronization with the device in a step.
     """
-    rows = running.nonzero().flatten()
-    finished = len(running) - len(rows)
-    if len(rows) and 0 < finished < _WORTH_SELECTING * len(running):
-        return torch.arange(len(running), device=running.device)
+    rows, count = running.nonzero().flatten(), running.shape[0]
+    finished = count - rows.shape[0]
+    if 0 < finished < _WORTH_SELECTING * count:
+        return torch.arange(count, device=running.device)
     return rows

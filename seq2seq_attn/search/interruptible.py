@@ -25,8 +25,8 @@ class Interruptible(Wrapper):
 
     def encode(self, source: Any) -> Memory:
         self.at_step()
-        return super().encode(source)
+        return self.inner.encode(source)
 
     def step(self, tokens: Tensor, state: Any, memory: Memory) -> Step:
         self.at_step()
-        return super().step(tokens, state, memory)
+        return self.inner.step(tokens, state, memory)

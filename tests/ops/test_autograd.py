@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from seq2seq_attn.ops.gru import gru_update
+from seq2seq_attn.ops.gru import gru_sequence
 from seq2seq_attn.ops.layers import Dropout
 from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.ops.recurrent import scan
 
 OPERATIONS = {
     "scan": lambda x: scan(x, x, [2, 1]),
-    "gru": lambda x: gru_update(x, x, x[:, :2]),
+    "gru": lambda x: gru_sequence(x, [2, 1], None, torch.ones(6, 2), torch.ones(6)),
     "dropout": lambda x: Dropout(0.5)(x) + x,
     "loss": lambda x: fused_loss(x, torch.ones(4, 6), torch.zeros(4), torch.tensor([1, 2, 3]), 0.0)[0],
 }

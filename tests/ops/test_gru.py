@@ -7,15 +7,9 @@ from torch.nn import functional as F
 from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.models.recurrent.encoder import LAYERS, RecurrentEncoder
 from seq2seq_attn.ops import fuse
-from seq2seq_attn.ops.gru import NOT_NORMALIZED, NormWeights, gru_sequence, gru_update
+from seq2seq_attn.ops.gru import NOT_NORMALIZED, NormWeights, gru_sequence
 
 BATCH, HIDDEN, INPUT = 4, 5, 3
-
-
-def test_the_fused_gru_update_equals_the_reference_implementation():
-    inputs = [torch.randn(BATCH, size, dtype=torch.double, requires_grad=True) for size in (15, 15, 5)]
-    torch.testing.assert_close(gru_update(*inputs), GRUCell.update(*inputs))
-    assert torch.autograd.gradcheck(gru_update, inputs)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -32,12 +26,6 @@ def test_outputs_and_gradients_of_a_packed_layer_equal_those_of_torch(name, bidi
 
     for got, wanted in zip(outcome(fuse(encoder)), outcome(encoder), strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-4)
-
-
-def test_rows_that_do_not_fit_are_refused_and_not_read():
-    state = torch.randn(BATCH, HIDDEN)
-    with torch.no_grad(), pytest.raises(RuntimeError, match="must match the size"):
-        gru_update(torch.randn(400, 3 * HIDDEN), torch.randn(BATCH, 3 * HIDDEN), state)
 
 
 @pytest.mark.parametrize("normalized", [False, True])
