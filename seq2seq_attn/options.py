@@ -127,8 +127,9 @@ class SearchOptions(SearchRequest):
     @property
     def draws(self) -> bool:
         """Whether translations are drawn at random, instead of searched for."""
-        options = (self.temperature, self.top_k, self.top_p, self.seed)
-        return any(each is not None for each in options) if self.sampling is None else self.sampling
+        if self.sampling is not None:
+            return self.sampling
+        return (self.temperature, self.top_k, self.top_p, self.seed) != (None, None, None, None)
 
     @property
     def mbr_candidates(self) -> int:

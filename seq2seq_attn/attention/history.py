@@ -10,7 +10,6 @@ histories, nested like the parts. The history of a part without state is the emp
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -33,7 +32,7 @@ def each_tensor(change: Callable[[Tensor], Tensor], history: History) -> History
         A history of the same structure.
     """
     if isinstance(history, tuple):
-        return tuple(map(partial(each_tensor, change), history))
+        return tuple([part if part is NOTHING else each_tensor(change, part) for part in history])
     return change(history)
 
 

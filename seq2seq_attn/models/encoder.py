@@ -122,7 +122,7 @@ class TokenEncoderConfig(EncoderConfig):
 
 def lowest(*limits: int | None) -> int | None:
     """The lowest of these limits, where None is no limit."""
-    return min((limit for limit in limits if limit is not None), default=None)
+    return min(filter(None, limits), default=None)
 
 
 class StackedEncoder(SequenceEncoder):

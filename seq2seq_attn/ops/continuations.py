@@ -37,8 +37,9 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
     excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
     count = min(count, live.shape[1] * logits.shape[1])
     # The kernel trusts these sizes; torch says what does not fit.
-    fits = live.dtype == torch.float32 and logits.dim() == 2 and logits.shape[0] == live.numel() and logits.shape[1] > EOS
-    if fits and not is_reference() and native.has_kernels(logits):
+    is_row_each = logits.dim() == 2 and logits.shape[0] == live.numel()
+    fits = live.dtype == torch.float32 and is_row_each and logits.shape[1] > EOS
+    if fits and native.has_kernels(logits) and not is_reference():
         return _by_kernel(live, logits, count, excluded)
     scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
     scores[:, excluded] = -inf

@@ -91,7 +91,7 @@ class FusedConditionalDecoder(Form, ConditionalDecoder):
             first_norm=norm_weights(first.recurrent_norm),
             gates_bias=self.second_bias,
         )
-        return DecoderOutput(*decoder_sequence(first.input_norm(input_gates), state.hidden, source, weights))
+        return DecoderOutput(*decoder_sequence(first.normed(input_gates), state.hidden, source, weights))
 
 
 class FusedLuongDecoder(Form, LuongDecoder):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +21,15 @@ from torch.nn.modules import module as torch_module
 
 from seq2seq_attn.models.replace import with_parts
 
-SWITCH = "SEQ2SEQ_ATTN_FAST"  # environment variable; "0": `fuse` changes nothing
+SWITCH = "SEQ2SEQ_ATTN_FAST"  # environment variable; "0" when the package is imported: `fuse` changes nothing
 
-_reference_blocks = 0
+_reference_blocks = int(os.environ.get(SWITCH) == "0")
 
 
 class Form:
     """A base class of fused forms, which are also subclasses of the class that they stand for."""
+
+    __call__: Callable[..., Any] = nn.Module._call_impl  # without a look whether the module was compiled
 
     stands_for: ClassVar[type[nn.Module]]
     any_dtype: ClassVar[bool] = False  # True: it also stands for modules in other dtypes than fp32 and bf16
@@ -42,7 +44,7 @@ class Form:
     @classmethod
     def of(cls, module: nn.Module, parts: dict[str, nn.Module | None]) -> nn.Module:
         """The form of a module; it shares all attributes with it, except that its submodules are `parts`."""
-        form: Any = with_parts(module, parts, cls)
+        form: Any = with_parts(module, parts, cast(Any, cls))
         form.pack()
         return form  # type: ignore[no-any-return]
 
@@ -66,7 +68,7 @@ def reference() -> Iterator[None]:
 
 def is_reference() -> bool:
     """Whether `fuse` changes nothing, by `reference` or in the environment."""
-    return _reference_blocks > 0 or os.environ.get(SWITCH) == "0"
+    return _reference_blocks > 0
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

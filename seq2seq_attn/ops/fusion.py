@@ -11,7 +11,7 @@ from seq2seq_attn.models.replace import Model, with_parts
 from seq2seq_attn.ops.attention import FusedMultiHead, ScaledDotAttention
 from seq2seq_attn.ops.decoders import FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder
 from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_reference, why_not_numbers
-from seq2seq_attn.ops.inference import InferenceAttention, InferenceLinear
+from seq2seq_attn.ops.inference import InferenceAttention, InferenceGRUCell, InferenceLinear
 from seq2seq_attn.ops.layers import Dropout, LayerNorm, Linear
 from seq2seq_attn.ops.loss import FusedSoftmaxHead
 from seq2seq_attn.ops.recurrent import (
@@ -34,7 +34,10 @@ FORMS: tuple[type[Form], ...] = (
     *(FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder),
     FusedSoftmaxHead,
 )
-CONSTANT_FORMS: tuple[type[Form], ...] = (InferenceLinear, InferenceAttention, InferenceEncoder, InferenceDecoder)
+CONSTANT_FORMS: tuple[type[Form], ...] = (
+    *(InferenceLinear, InferenceAttention, InferenceGRUCell),
+    *(InferenceEncoder, InferenceDecoder),
+)
 
 
 def fuse(model: Model, *, constant: bool = False) -> Model:

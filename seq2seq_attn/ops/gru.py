@@ -30,14 +30,14 @@ class NormWeights(NamedTuple):
 NOT_NORMALIZED = NormWeights()
 
 
-def norm_weights(norm: nn.Module) -> NormWeights:
-    """Of a LayerNorm or an Identity for which `why_not_norm` is None."""
+def norm_weights(norm: nn.Module | None) -> NormWeights:
+    """Of a norm, or of none, for which `why_not_norm` is None."""
     return NormWeights(norm.weight, norm.bias, norm.eps) if isinstance(norm, nn.LayerNorm) else NOT_NORMALIZED
 
 
-def why_not_norm(norm: nn.Module, linear: nn.Linear) -> str | None:
+def why_not_norm(norm: nn.Module | None, linear: nn.Linear) -> str | None:
     """Why `GateNorm` cannot replace this module on the outputs of this layer; None if it can."""
-    if type(norm) is nn.Identity:
+    if norm is None:
         return None
     if type(norm) is not nn.LayerNorm or norm.normalized_shape != (linear.out_features,):
         return f"the gates are normalized by {type(norm).__name__}"

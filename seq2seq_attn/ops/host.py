@@ -159,7 +159,7 @@ def parallel_map(device: torch.device, batches: int) -> Iterator[Callable[..., I
     restored afterward.
     """
     threads = torch.get_num_threads()
-    if is_reference() or device.type != "cpu" or threads == 1 or batches < MIN_BATCHES_PER_THREAD * threads:
+    if device.type != "cpu" or threads == 1 or batches < MIN_BATCHES_PER_THREAD * threads or is_reference():
         yield map
         return
     is_autocast, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")

@@ -3,7 +3,7 @@
 A decoding step multiplies a few rows by every matrix of the decoder, so its time is mostly that of reading the
 matrices from memory. From a packed matrix, oneDNN or a kernel computes the product two to four times as fast as MKL
 from a row-major one; and autocast would cast every matrix again at every step. Here, each matrix is cast and packed
-once. A kernel computes attention weights and contexts in one pass.
+once. A kernel computes attention weights and contexts in one pass, and another the gates of a GRU.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Attention, History, Source
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.decoders import why_not_softmax
 from seq2seq_attn.ops.form import Form
@@ -72,15 +73,15 @@ class InferenceAttention(Form, Attention):
 
     def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
         values = source.values
+        (sentences, length, width), queries = values.shape, query.shape[1]
         # The kernel reads one row of the mask per sentence.
         mask = source.is_token
-        if source.bias is not None or (mask is not None and mask.shape[:2] != (source.sentences, 1)):
+        if source.bias is not None or (mask is not None and mask.shape[:2] != (sentences, 1)):
             return super()._step(query, source, history)
         scores = self.scorer(query, source.prepared)
-        fits = scores.shape == (source.sentences, query.shape[1], values.shape[1])  # a scorer of others may broadcast
+        fits = scores.shape == (sentences, queries, length)  # a scorer of others may broadcast
         if not fits or scores.dtype != values.dtype or not native.has_kernels(scores):
             return super()._step(query, source, history)
-        (sentences, queries, length), width = scores.shape, values.shape[2]
         weights, contexts = torch.empty_like(scores), values.new_empty(sentences, queries, width)
         native.run(
             "attention_read", scores.dtype, sentences=sentences, queries=queries, length=length, width=width,
@@ -88,6 +89,26 @@ class InferenceAttention(Form, Attention):
             weights=weights, contexts=contexts,
         )  # fmt: skip
         return contexts, weights, history
+
+
+class InferenceGRUCell(Form, GRUCell):
+    """`GRUCell` whose update a kernel computes."""
+
+    stands_for = GRUCell
+
+    @staticmethod
+    def update(inputs: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+        rows, size = state.shape
+        fits = inputs.shape == recurrent.shape == (rows, 3 * size) and inputs.dtype == recurrent.dtype == state.dtype
+        if not fits or not native.has_kernels(state):
+            return GRUCell.update(inputs, recurrent, state)  # torch broadcasts, or says what does not fit
+        gates, candidates, states = state.new_empty(rows, 2 * size), torch.empty_like(state), torch.empty_like(state)
+        native.run(
+            "gru_forward", state.dtype, rows=rows, size=size, x=inputs.contiguous(), x_stride=3 * size,
+            u=recurrent.contiguous(), u_stride=3 * size, previous=state.contiguous(), gates=gates,
+            candidates=candidates, states=states,
+        )  # fmt: skip
+        return states
 
 
 def _product(layer: nn.Linear) -> Literal["onednn", "panels", "torch"]:

@@ -39,7 +39,7 @@ class FusedGRUCell(Form, GRUCell):
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
         steps, rows = inputs.shape[:2]
-        gates = self.input_norm(inputs).flatten(0, 1)
+        gates = self.normed(inputs).flatten(0, 1)
         parameters = self.recurrent.weight, self.recurrent.bias
         states = gru_sequence(gates, [rows] * steps, state, *parameters, norm=norm_weights(self.recurrent_norm))
         return states.view(steps, rows, -1)
@@ -128,7 +128,7 @@ class _FusedScanCell(Form, ScanCell):
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
         steps, rows = inputs.shape[:2]
-        gates = self.input_norm(inputs).flatten(0, 1)
+        gates = self.normed(inputs).flatten(0, 1)
         return self.all_states(gates, [rows] * steps, state).view(steps, rows, -1)
 
 

@@ -24,15 +24,15 @@ class _ByKernel(Form):
     """Additive scores by a kernel. Keys are prepared in float32, so that they are not cast at every step."""
 
     def prepare(self, keys: Keys) -> Prepared:
-        prepared: Tensor = cast(Any, super()).prepare(keys)
+        prepared: Tensor = super().prepare(keys)  # type: ignore[misc]
         return prepared.float()
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
-        scorer = cast(Any, self)
+        scorer: Any = self
         fits = query.shape[0] == prepared.shape[0] and prepared.shape[2] == scorer.v.shape[0]
         if fits and native.has_kernels(query):
             return additive_scores(scorer.queries(query), prepared, scorer.v)
-        scores: Tensor = cast(Any, super()).forward(query, prepared)  # it broadcasts, or says what does not fit
+        scores: Tensor = super().forward(query, prepared)  # type: ignore[misc]  # it broadcasts, or says what does not fit
         return scores
 
 
@@ -88,7 +88,11 @@ class _AdditiveScores(NamedTuple):
     v: Tensor
 
     def forward(self) -> tuple[Tensor, _AdditiveScores]:
-        return _scores(*self), self
+        queries, keys, v = self
+        scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
+        sizes = _sizes(queries, keys)
+        native.run("additive_scores", queries.dtype, **sizes, query=queries, keys=keys, v=v, scores=scores)
+        return scores, self
 
     def backward(self, *gradients: Tensor | None) -> _AdditiveScores:
         queries, keys, v = self
@@ -100,12 +104,6 @@ class _AdditiveScores(NamedTuple):
             grad_v=grad_v,
         )  # fmt: skip
         return _AdditiveScores(grad_query, grad_keys, grad_v.sum(dim=0))
-
-
-def _scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    scores = queries.new_empty(*queries.shape[:2], keys.shape[1])
-    native.run("additive_scores", queries.dtype, **_sizes(queries, keys), query=queries, keys=keys, v=v, scores=scores)
-    return scores
 
 
 def _sizes(queries: Tensor, keys: Tensor) -> dict[str, int]:

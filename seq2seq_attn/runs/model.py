@@ -178,7 +178,7 @@ class TrainedModel:
     @cached_property
     def max_positions(self) -> tuple[int | None, int | None]:
         """The longest source and target that the tables of positions allow, `</s>` included; None: any length."""
-        sources, targets = zip(*(each.max_positions for each in (self.config.model, *self.others)), strict=True)
+        sources, targets = zip(*[each.max_positions for each in (self.config.model, *self.others)], strict=True)
         return lowest(*sources), lowest(*targets)
 
     @cached_property

@@ -50,9 +50,9 @@ def search(
 
     `collate` makes a batch of sources, by default of token ids.
 
-    With a shortlist, translations contain only the tokens that it lists for their batch. A model in training mode runs in
-    evaluation mode, and the mode of every module is restored afterward. `at_step` is called before every step; what it
-    raises ends the search. It may be called in several threads at once.
+    With a shortlist, translations contain only the tokens that it lists for their batch. A model in training mode runs
+    in evaluation mode, and the mode of every module is restored afterward. `at_step` is called before every step; what
+    it raises ends the search. It may be called in several threads at once.
     """
     method = sample if options.draws else greedy_search if options.beam_size == 1 else beam_search
     translator = quantized_for(options, translator)
@@ -151,7 +151,7 @@ def _batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iter
 
 def device_of(model: nn.Module) -> torch.device:
     """Where the model computes."""
-    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    return next(model.parameters(), torch.empty(0, device="cpu")).device
 
 
 @contextmanager

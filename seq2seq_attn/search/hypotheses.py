@@ -129,8 +129,8 @@ def _gather(weights: Sequence[Tensor], paths: Sequence[Sequence[int]]) -> tuple[
 
 def to_lists(tensors: Sequence[Tensor]) -> list[Any]:
     """`[tensor.tolist() for tensor in tensors]` with a single transfer to the host."""
-    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
-    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    flat = torch.cat(list(map(torch.flatten, tensors))).cpu()
+    parts = flat.split(list(map(Tensor.numel, tensors)))  # type: ignore[no-untyped-call]
     return [part.view(tensor.shape).tolist() for part, tensor in zip(parts, tensors, strict=True)]
 
 

@@ -9,6 +9,7 @@ import torch
 
 from seq2seq_attn.attention import Additive, Attention, scorer_classes
 from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops import fuse, inference
 from seq2seq_attn.ops.inference import InferenceLinear
@@ -176,3 +177,15 @@ def test_a_mask_that_is_a_view_is_read_as_it_is():
         _, expected = attention(query, attention.prepare(keys, is_token=mask.contiguous()))
     assert (weights[~mask[:, None].expand_as(weights)] == 0).all()
     torch.testing.assert_close(weights, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_gates_of_a_gru_by_a_kernel_equal_the_equation_and_what_does_not_fit_is_refused(dtype):
+    cell = fuse(GRUCell(5).to(dtype), constant=True)
+    inputs, recurrent, state = (torch.randn(4, size).to(dtype) for size in (15, 15, 5))
+    with torch.no_grad():
+        updated = cell.update(inputs, recurrent, state)
+        exact = GRUCell.update(inputs.double(), recurrent.double(), state.double())
+        torch.testing.assert_close(updated.double(), exact, rtol=0.02, atol=0.02 if dtype == torch.bfloat16 else 1e-6)
+        with pytest.raises(RuntimeError, match="must match the size"):
+            cell.update(torch.randn(400, 15).to(dtype), recurrent, state)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
+from seq2seq_attn.models.seq2seq import read_source
 
 
 class BahdanauDecoder(Decoder):
@@ -31,7 +32,7 @@ class BahdanauDecoder(Decoder):
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:
-        context, weights, history = self.read(self.cell.output(state.hidden), source, state.history)
+        context, weights, history = read_source(self.context, self.cell.output(state.hidden), source, state.history)
         hidden = self.cell(self.from_context(context, input_gates), state.hidden)
         return DecoderState(hidden, history), DecoderOutput(self.cell.output(hidden), context, weights)
 

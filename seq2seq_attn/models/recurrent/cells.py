@@ -105,6 +105,7 @@ class StackedCell(Cell):
 class SingleCell(Cell):
     """A cell of one layer. g and the state are blocks of hidden_size; the first block of the state is H."""
 
+    input_norm: nn.Module | None  # of g
     gates: ClassVar[int]  # blocks of g
     states: ClassVar[int] = 1  # blocks of the state
 
@@ -119,8 +120,12 @@ class SingleCell(Cell):
     def output(cls, state: Tensor) -> Tensor:
         return state if cls.states == 1 else state[..., : state.shape[-1] // cls.states]
 
-    def _norm(self) -> nn.Module:
-        return nn.LayerNorm(self.gate_size) if self.layer_norm else nn.Identity()
+    def _norm(self) -> nn.Module | None:
+        return nn.LayerNorm(self.gate_size) if self.layer_norm else None
+
+    def normed(self, inputs: Tensor) -> Tensor:
+        """g (..., gate_size), layer-normalized if the cell has a norm for it."""
+        return inputs if self.input_norm is None else self.input_norm(inputs)
 
 
 class RecurrentCell(SingleCell):
@@ -143,8 +148,10 @@ class RecurrentCell(SingleCell):
         return torch.cat((hidden, hidden.new_zeros(hidden.shape[0], self.state_size - self.hidden_size)), dim=-1)
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        recurrent = self.recurrent_norm(self.recurrent(self.output(state)))
-        return self.update(self.input_norm(inputs), recurrent, state)
+        recurrent = self.recurrent(self.output(state))
+        if self.recurrent_norm is not None:
+            recurrent = self.recurrent_norm(recurrent)
+        return self.update(self.normed(inputs), recurrent, state)
 
     @staticmethod
     @abstractmethod
@@ -203,7 +210,7 @@ class ScanCell(SingleCell):
         return torch.cat([hidden] * self.states, dim=-1)
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
-        return self.all_states(self.input_norm(inputs), [inputs.shape[0]], state)
+        return self.all_states(self.normed(inputs), [inputs.shape[0]], state)
 
     def run(self, inputs: Tensor, state: Tensor) -> Tensor:
         # Between the steps c is not rounded, or a small z would change nothing.

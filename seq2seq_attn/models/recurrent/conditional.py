@@ -13,6 +13,7 @@ from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.bahdanau import ContextGates
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, ScanCell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
+from seq2seq_attn.models.seq2seq import read_source
 from seq2seq_attn.strict import Layers
 
 
@@ -43,7 +44,7 @@ class ConditionalDecoder(Decoder):
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:
         between = self.cell(input_gates, state.hidden)
-        context, weights, history = self.read(self.cell.output(between), source, state.history)
+        context, weights, history = read_source(self.context, self.cell.output(between), source, state.history)
         gates = self.from_context(context, self.second_bias.to(context.dtype).expand(between.shape[0], -1))
         hidden = self.second(gates, between)
         for cell in self.deeper:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, History, PreparedSource, each_tensor
 from seq2seq_attn.models.recurrent.cells import CELLS, Cell, StackedCell
-from seq2seq_attn.models.seq2seq import read_source, start_reading
+from seq2seq_attn.models.seq2seq import start_reading
 from seq2seq_attn.strict import Layers, Size
 from seq2seq_attn.strict.tagged import Tagged
 
@@ -76,10 +76,6 @@ class Decoder(nn.Module, ABC):
             state, output = self.advance(gates, state, source)
             outputs.append(output)
         return DecoderOutput(*(torch.stack(part) for part in zip(*outputs, strict=True)))
-
-    def read(self, queries: Tensor, source: PreparedSource, history: History) -> tuple[Tensor, Tensor, History]:
-        """Context (N, context_size), weights (N, S) and the next history, for queries (N, query_size)."""
-        return read_source(self.context, queries, source, history)
 
 
 class DecoderConfig(Tagged):

@@ -62,11 +62,10 @@ class RecurrentEncoder(SequenceEncoder):
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            is_first = layer is self.layers[0]
-            inputs = packed if is_first else _map(self.dropout, packed)
+        for level, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            inputs = packed if level == 0 else _map(self.dropout, packed)
             outputs = _map(norm, self.run_layer(layer, inputs))
-            is_residual = self.residual and not is_first
+            is_residual = self.residual and level > 0
             packed = outputs._replace(data=outputs.data + packed.data) if is_residual else outputs
         return pad_packed_sequence(packed, batch_first=True, total_length=embedded.shape[1])[0]
 

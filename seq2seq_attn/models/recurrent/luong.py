@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.recurrent.cells import Cell
 from seq2seq_attn.models.recurrent.decoders import Decoder, DecoderConfig, DecoderOutput, DecoderState
+from seq2seq_attn.models.seq2seq import read_source
 
 
 class LuongDecoder(Decoder):
@@ -41,7 +42,7 @@ class LuongDecoder(Decoder):
         if self.from_feed is not None and state.feed is not None:
             input_gates = input_gates + self.from_feed(state.feed)
         hidden = self.cell(input_gates, state.hidden)
-        context, weights, history = self.read(self.cell.output(hidden), source, state.history)
+        context, weights, history = read_source(self.context, self.cell.output(hidden), source, state.history)
         attentional = self.attentional(context, self.cell.output(hidden))
         feed = None if self.from_feed is None else attentional
         return DecoderState(hidden, history, feed), DecoderOutput(attentional, context, weights)
