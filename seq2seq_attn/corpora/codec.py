@@ -18,7 +18,7 @@ from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word
 from seq2seq_attn.corpora.unknown_words import UnknownCount, known_forms
-from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary
+from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary, unfit_symbols
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import STRICT, load_record
@@ -67,6 +67,7 @@ class TextConfig(Strict):
     target_language: str = "en"  # as in de, deu, de-AT or German
     normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
     character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
+    protected: tuple[str, ...] = ()  # symbols that are always one piece and known, as in ["<2de>", "<NUM1>"]
     sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
 
     @model_validator(mode="before")
@@ -123,7 +124,7 @@ class _Record:
     """What `SIDE.tokenizer.json` holds: the arguments of the tokenizer, some of them in files of their own."""
 
     kind: Literal["word", "moses", "character", "sentencepiece"]
-    options: dict[str, str]
+    options: dict[str, str | list[str]]
     files: list[Literal["model"]]
     lowercase: bool
     match_known_forms: bool = False
@@ -249,7 +250,7 @@ class Codec(FrontEnd):
         return self.tokenizer.kind, *options, self.vocabulary.get_itos()
 
     def _cased(self, line: str) -> str:
-        return line.lower() if self.lowercase else line
+        return self.tokenizer.lowercase(line) if self.lowercase else line
 
     def files(self, side: str) -> dict[str, bytes]:
         """The content of `SIDE.tokenizer.json`, `SIDE.vocabulary.txt` and, with sentencepiece, its `.model` file."""
@@ -277,9 +278,8 @@ class Codec(FrontEnd):
         record = load_record(_RECORD, path, "restore it, or train the run again")
         files = {name: checked(folder, f"{side}.{record.kind}.{name}") for name in record.files}
         try:
-            tokenizer = _TOKENIZERS[record.kind](
-                **record.options, **{name: read_bytes(each) for name, each in files.items()}
-            )
+            given: dict[str, Any] = record.options | {name: read_bytes(each) for name, each in files.items()}
+            tokenizer = _TOKENIZERS[record.kind](**given)
         except (ValueError, TypeError) as error:
             named = next(iter(files.values()), path)
             raise UserError(f"{named}: not a valid tokenizer: {error}; restore it, or train the run again") from None
@@ -318,8 +318,8 @@ def default_size(lines: Sequence[str], pairs: int) -> int:
 
 def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: str) -> Codec:
     """The codec of one side, trained on its lines in a corpus of this many pairs."""
-    lines = [line.lower() for line in lines] if text.lowercase else lines
-    size = text.vocabulary_size or default_size(lines, pairs)
+    lines = list(map(Word(text.protected).lowercase, lines)) if text.lowercase else lines
+    size = text.vocabulary_size or default_size(lines, pairs) + len(text.protected)
     if text.tokenizer in ("bpe", "unigram"):
         pieces = SentencePiece.train(
             lines,
@@ -328,10 +328,14 @@ def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: st
             exact=text.vocabulary_size is not None,
             character_coverage=text.character_coverage,
             normalization=text.normalization,
+            protected=text.protected,
         )
         return Codec(pieces, pieces.vocabulary(), text.lowercase)
-    tokenizer = Moses(language) if text.tokenizer == "moses" else _TOKENIZERS[text.tokenizer]()
-    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, text.minimum_frequency)
+    of_language = {"language": language} if text.tokenizer == "moses" else {}
+    tokenizer = _TOKENIZERS[text.tokenizer](protected=text.protected, **of_language)
+    vocabulary = Vocabulary.build(
+        map(tokenizer.encode, lines), size, text.minimum_frequency, always=text.protected
+    )
     return Codec(tokenizer, vocabulary, text.lowercase, text.match_known_forms)
 
 

@@ -1,7 +1,8 @@
 """Tokenizers: split a line into pieces, join pieces into a line, and trace each piece to its word.
 
 `Word`, `Character` and `Moses` follow fixed rules; `SentencePiece` is trained. To all of them, `<unk>` in a line is the
-unknown token: one piece, and the text of that piece. So a translation that shows it can be read back.
+unknown token: one piece, and the text of that piece. So a translation that shows it can be read back. A protected
+symbol, such as a placeholder or the tag of a language, is a piece of its own wherever it stands.
 """
 
 from __future__ import annotations
@@ -24,9 +25,29 @@ UNKNOWN = SPECIALS[UNK]
 
 
 class Tokenizer(ABC):
-    """Splits a line into pieces and joins pieces into readable (detokenized) text. Immutable."""
+    """Splits a line into pieces and joins pieces into readable (detokenized) text. Immutable.
+
+    Args:
+        protected: Symbols that are always one piece, also inside a word; none contains another.
+    """
 
     kind: ClassVar[str]  # its name in a run folder
+
+    def __init__(self, protected: Iterable[str] = ()) -> None:
+        self.protected = tuple(protected)
+        self._symbol = "|".join(map(re.escape, self.protected))  # two patterns
+        self._whole = "|".join(map(re.escape, (UNKNOWN, *self.protected)))
+
+    def _apart(self, line: str) -> str:
+        """The line with white space around its protected symbols."""
+        return re.sub(self._symbol, r" \g<0> ", line) if self.protected else line
+
+    def lowercase(self, line: str) -> str:
+        """The line in lower case, apart from its protected symbols."""
+        if not self.protected:
+            return line.lower()
+        parts = re.split(f"({self._symbol})", line)  # the symbols are those with odd indices
+        return "".join(part if index % 2 else part.lower() for index, part in enumerate(parts))
 
     @abstractmethod
     def encode(self, line: str) -> list[str]:
@@ -59,7 +80,7 @@ class Tokenizer(ABC):
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments: values that JSON can hold, or bytes that are saved to a file of their own."""
-        return {}
+        return {"protected": list(self.protected)} if self.protected else {}
 
 
 def word_of_character(line: str) -> list[int]:
@@ -82,7 +103,7 @@ class Word(Tokenizer):
     kind = "word"
 
     def encode(self, line: str) -> list[str]:
-        return line.split()
+        return self._apart(line).split()
 
     def decode(self, pieces: list[str]) -> str:
         return " ".join(pieces)
@@ -99,7 +120,7 @@ class Character(Tokenizer):
     def encode(self, line: str) -> list[str]:
         if not line.strip():
             return []
-        characters = re.findall(f"{UNKNOWN}|.", line, re.DOTALL)
+        characters = re.findall(f"{self._whole}|.", line, re.DOTALL)
         return [{" ": self._SPACE, self._SPACE: self._LITERAL}.get(each, each) for each in characters]
 
     def decode(self, pieces: list[str]) -> str:
@@ -109,7 +130,7 @@ class Character(Tokenizer):
         if not line.strip():
             return []
         words = word_of_character(line)
-        return [words[each.start()] for each in re.finditer(f"{UNKNOWN}|.", line, re.DOTALL)]
+        return [words[each.start()] for each in re.finditer(f"{self._whole}|.", line, re.DOTALL)]
 
 
 class Moses(Tokenizer):
@@ -122,7 +143,8 @@ class Moses(Tokenizer):
 
     kind = "moses"
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, protected: Iterable[str] = ()) -> None:
+        super().__init__(protected)
         self.language = language_code(language)
         if (reason := without_rules(self.language)) is not None:
             raise UserError(f"moses: {reason}")
@@ -132,8 +154,8 @@ class Moses(Tokenizer):
         self._detokenizer = MosesDetokenizer(self.language)
 
     def encode(self, line: str) -> list[str]:
-        protected = [UNKNOWN] if UNKNOWN in line else None
-        pieces: list[str] = self._tokenizer.tokenize(line, escape=False, protected_patterns=protected)
+        protected = [self._whole] if re.search(self._whole, line) else None
+        pieces: list[str] = self._tokenizer.tokenize(self._apart(line), escape=False, protected_patterns=protected)
         return pieces
 
     def decode(self, pieces: list[str]) -> str:
@@ -141,7 +163,7 @@ class Moses(Tokenizer):
         return line
 
     def options(self) -> dict[str, Any]:
-        return {"language": self.language}
+        return super().options() | {"language": self.language}
 
 
 # What sentencepiece has another use for (the end of a text, the end of a word, a space, unknown text), each with the
@@ -167,7 +189,8 @@ class SentencePiece(Tokenizer):
     # The last private character stands for `<unk>`, which sentencepiece splits in a line and decodes as ` ⁇ `.
     _MARK = "\U0010fffd"
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, protected: Iterable[str] = ()) -> None:
+        super().__init__(protected)
         try:
             self._processor = SentencePieceProcessor(model_proto=model)
         except (RuntimeError, SystemError):  # the latter for a model whose error message is not UTF-8
@@ -185,8 +208,9 @@ class SentencePiece(Tokenizer):
         exact: bool = True,
         character_coverage: float = 1.0,
         normalization: str = "identity",
+        protected: Sequence[str] = (),
     ) -> SentencePiece:
-        """Learn `vocabulary_size` pieces, the four special tokens included; equal lines give equal bytes.
+        """Learn `vocabulary_size` pieces, special tokens and protected symbols included; equal lines give equal bytes.
 
         Without `exact`, fewer are learned where the text does not yield as many.
 
@@ -207,6 +231,7 @@ class SentencePiece(Tokenizer):
                 model_type=model,
                 vocab_size=vocabulary_size,
                 character_coverage=character_coverage,
+                user_defined_symbols=list(protected),
                 normalization_rule_name=normalization,
                 remove_extra_whitespaces=not is_exact,
                 unk_id=UNK,
@@ -223,9 +248,16 @@ class SentencePiece(Tokenizer):
         except (RuntimeError, OSError) as error:
             most = _most_pieces(str(error))
             if most is not None and not exact:
-                return cls.train(lines, most, model, character_coverage=character_coverage, normalization=normalization)
+                return cls.train(
+                    lines,
+                    most,
+                    model,
+                    character_coverage=character_coverage,
+                    normalization=normalization,
+                    protected=protected,
+                )
             raise UserError(_explained(str(error), model, vocabulary_size, len(lines))) from None
-        return cls(trained.getvalue())
+        return cls(trained.getvalue(), protected)
 
     @staticmethod
     def _learnable(line: str, is_exact: bool) -> Iterator[str]:
@@ -299,7 +331,7 @@ class SentencePiece(Tokenizer):
         return Vocabulary(self._processor.id_to_piece(index) for index in range(len(SPECIALS), size))
 
     def options(self) -> dict[str, Any]:
-        return {"model": self.model}
+        return super().options() | {"model": self.model}
 
 
 def _most_pieces(message: str) -> int | None:

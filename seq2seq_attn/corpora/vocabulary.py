@@ -29,23 +29,30 @@ class Vocabulary:
 
     @classmethod
     def build(
-        cls, sentences: Iterable[Iterable[str]], max_size: int | None = None, minimum_frequency: int = 1
+        cls,
+        sentences: Iterable[Iterable[str]],
+        max_size: int | None = None,
+        minimum_frequency: int = 1,
+        *,
+        always: Sequence[str] = (),
     ) -> Vocabulary:
-        """The most frequent tokens of some sentences, ties in alphabetical order.
+        """The tokens in `always`, then the most frequent ones of some sentences, ties in alphabetical order.
 
-        `max_size` includes the special tokens, so it is the number of rows of an embedding. Raises UserError if it
-        leaves no room for other tokens.
+        `max_size` includes all of them and the special tokens, so it is the number of rows of an embedding. Raises
+        UserError if it leaves no room for frequent tokens.
         """
-        if max_size is not None and max_size <= len(SPECIALS):
+        fixed = [*SPECIALS, *always]
+        if max_size is not None and max_size <= len(fixed):
             raise UserError(
-                f"vocabulary size {max_size}: the special tokens alone are {len(SPECIALS)}; choose a larger one"
+                f"vocabulary size {max_size}: the special tokens and protected symbols alone are {len(fixed)}; "
+                "choose a larger one"
             )
         counts = Counter(token for sentence in sentences for token in sentence)
-        for special in SPECIALS:
-            del counts[special]
+        for token in fixed:
+            del counts[token]
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         frequent = [token for token, count in ranked if count >= minimum_frequency]
-        return cls(frequent if max_size is None else frequent[: max_size - len(SPECIALS)])
+        return cls([*always, *(frequent if max_size is None else frequent[: max_size - len(fixed)])])
 
     def __len__(self) -> int:
         return len(self._itos)
@@ -90,3 +97,16 @@ class Vocabulary:
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
             raise UserError(f"{path}: not a vocabulary: its first lines must be {' '.join(SPECIALS)}, one per line")
         return cls(tokens[len(SPECIALS) :])
+
+
+def unfit_symbols(symbols: Sequence[str]) -> str | None:
+    """In words, why these cannot be protected symbols, each of which is one piece of a line; None if they can."""
+    for index, symbol in enumerate(symbols):
+        others = [each for each in (*symbols[:index], *symbols[index + 1 :]) if each in symbol]
+        if not symbol or any(each.isspace() or each in "\0▁▅" for each in symbol):
+            return f"{symbol!r} is empty or has white space, NUL, ▁ or ▅, which separate pieces; choose another symbol"
+        if symbol in SPECIALS:
+            return f"{symbol} is a special token already; leave it out"
+        if others:
+            return f"{symbol} contains {others[0]}; each must be a symbol of its own"
+    return None

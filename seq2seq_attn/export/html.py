@@ -76,6 +76,11 @@ def _refuse_tokenizers(name: str, model: TrainedModel) -> None:
                 f"{name}: its tokenizer is {codec.tokenizer.kind}, and a page without a server knows only "
                 f"{' and '.join(TOKENIZERS)}; show the run with seq2seq-attn serve, or train with text.tokenizer=word"
             )
+        if codec.tokenizer.protected:
+            raise UserError(
+                f"{name}: has protected symbols, which a page without a server does not know; show the run with "
+                "seq2seq-attn serve"
+            )
 
 
 def _model(name: str, model: TrainedModel, place: str) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -62,6 +62,19 @@ def test_a_saved_codec_gives_the_same_ids(kind, tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_protected_symbol_is_known_and_keeps_its_case_and_is_saved(kind, tmp_path):
+    size = 40 if kind in ("bpe", "unigram") else None
+    codecs = train_codecs(CORPUS, kind, vocabulary_size=size, protected=["<2DE>", "⟨1⟩"], lowercase=True)
+    save_front_ends(*codecs, tmp_path)
+    for codec in (*codecs, *load_codecs(tmp_path)):
+        ids = codec.encode("<2DE> The⟨1⟩")
+        assert codec.vocabulary["<2DE>"] in ids
+        assert codec.vocabulary["⟨1⟩"] in ids
+        assert UNK not in codec.vocabulary.lookup_indices(["<2DE>", "⟨1⟩"])
+        assert codec.decode(ids).replace(" ", "") in ("<2DE>the⟨1⟩", "<2DE><unk>⟨1⟩")
+
+
 @pytest.mark.parametrize("kind", ["word", "character", "bpe", "unigram"])
 def test_a_joint_codec_is_one_object_and_saved_once(kind, tmp_path):
     source, target = train(kind, joint=True)

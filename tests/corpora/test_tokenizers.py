@@ -58,6 +58,42 @@ class TestEveryTokenizer:
         assert [again.encode(line) for line in LINES] == [tokenizer.encode(line) for line in LINES]
 
 
+SYMBOLS = ["<2de>", "<NUM1>", "⟨x⟩"]
+
+
+def protecting() -> list:
+    text, options = [*LINES, "<2de> <NUM1>"], {"protected": SYMBOLS}
+    subwords = [SentencePiece.train(text, size, model, **options) for size, model in ((89, "bpe"), (90, "unigram"))]
+    nfkc = SentencePiece.train(text, 89, normalization="nfkc", **options)
+    return [Word(SYMBOLS), Moses("en", SYMBOLS), Character(SYMBOLS), *subwords, nfkc]
+
+
+@pytest.mark.parametrize("tokenizer", protecting(), ids=lambda tokenizer: tokenizer.kind)
+class TestProtectedSymbols:
+    @given(parts=st.lists(st.sampled_from([*SYMBOLS, "A man", " ", "hat", ".", "<2", "⟨", "<unk>"]), max_size=8))
+    @settings(max_examples=60)
+    def test_are_pieces_of_their_own_wherever_they_stand(self, tokenizer, parts):
+        line = "".join(parts)
+        wanted = re.findall("|".join(SYMBOLS), line)
+        pieces = tokenizer.encode(line)
+        assert [piece for piece in pieces if piece in SYMBOLS] == wanted
+        assert re.findall("|".join(SYMBOLS), tokenizer.decode(pieces)) == wanted
+        assert len(tokenizer.word_indices(line)) == len(pieces)
+
+    def test_keep_their_case(self, tokenizer):
+        assert tokenizer.lowercase("<NUM1>A Man<num1>") == "<NUM1>a man<num1>"
+
+    def test_are_saved(self, tokenizer):
+        again = type(tokenizer)(**tokenizer.options())
+        assert again.encode("A <NUM1>man") == tokenizer.encode("A <NUM1>man")
+        assert again.lowercase("<NUM1>A") == "<NUM1>a"
+
+    def test_are_whole_in_a_segmentation_drawn_at_random(self, tokenizer):
+        drawn = tokenizer.sample(["<2de> A man wearing<NUM1>"] * 20, 0.5, np.random.default_rng(1))
+        for pieces in drawn:
+            assert [piece for piece in pieces if piece in SYMBOLS] == ["<2de>", "<NUM1>"]
+
+
 def test_the_white_space_between_two_words_belongs_to_the_second():
     assert word_of_character(" ab  c ") == [0, 0, 0, 1, 1, 1, 1]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from seq2seq_attn.corpora.vocabulary import Vocabulary
+from seq2seq_attn.corpora.vocabulary import Vocabulary, unfit_symbols
 from seq2seq_attn.errors import UserError
 
 SENTENCES = [["the", "dog", "bites", "the", "cat"], ["a", "cat", "bites"], ["the", "dog"]]
@@ -75,3 +75,14 @@ def test_a_foreign_file_is_refused_by_name(tmp_path, content):
     (tmp_path / "v.txt").write_bytes(content)
     with pytest.raises(UserError, match=r"v\.txt: not a vocabulary"):
         Vocabulary.load(tmp_path / "v.txt")
+
+
+def test_what_is_always_known_comes_first_and_counts():
+    vocabulary = Vocabulary.build(SENTENCES, max_size=7, always=["<NUM>", "the"])
+    assert vocabulary.get_itos()[4:] == ["<NUM>", "the", "bites"]
+
+
+@pytest.mark.parametrize("symbols", [["a b"], [""], ["<s>"], ["▁x"], ["<a>", "<a>"], ["⟨x⟩", "⟨"]])
+def test_a_symbol_that_cannot_be_one_piece_is_named(symbols):
+    assert symbols[0] in unfit_symbols(symbols)
+    assert unfit_symbols(["<2de>", "⟨x1⟩", "$"]) is None
