@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt, SerializeAsAny, field_validator, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny, field_validator, model_validator
 
 from seq2seq_attn.attention import user_code
 from seq2seq_attn.corpora.codec import TextConfig
 from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.corpora.languages import without_rules
 from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.vocabulary import unfit_symbols
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model
@@ -28,20 +29,79 @@ class PairFiles(Strict):
     target: Path | None = None  # their translations, line by line
     tsv: Path | None = None  # both in one file, separated by tabs
     columns: tuple[int, int] = (0, 1)  # of the TSV: source, target
+    tag: str | None = None  # put before each source line, as in `<2de>`: a protected symbol
 
     @model_validator(mode="after")
-    def _two_files_or_one(self) -> PairFiles:
+    def _is_complete(self) -> PairFiles:
+        self._require_files()
+        return self
+
+    def _require_files(self) -> None:
         two = self.source is not None and self.target is not None
         if two == (self.tsv is not None) or (self.tsv is not None and (self.source or self.target)):
             raise ValueError("needs either source and target, or tsv")
         if two and self.columns != (0, 1):
             raise ValueError("columns are those of tsv; leave them out with source and target")
-        return self
+
+    @property
+    def each(self) -> tuple[PairFiles, ...]:
+        """The corpora, each alone."""
+        return (self,)
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files, source before target."""
-        return tuple(path for path in (self.source, self.target, self.tsv) if path is not None)
+        files = (path for one in self.each for path in (one.source, one.target, one.tsv))
+        return tuple(path for path in files if path is not None)
+
+
+class SeveralFiles(PairFiles):
+    """One corpus; or several, in their order, for which a list may stand in place of this record."""
+
+    corpora: tuple[PairFiles, ...] = ()  # instead of the files above
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_of_corpora(cls, values: Any) -> Any:
+        return {"corpora": values} if isinstance(values, (list, tuple)) else values
+
+    def _require_files(self) -> None:
+        if not self.corpora:
+            super()._require_files()
+        elif self.source or self.target or self.tsv or self.tag:
+            raise ValueError("source, target, tsv and tag belong into each of the corpora")
+
+    @property
+    def each(self) -> tuple[PairFiles, ...]:
+        return self.corpora or (self,)
+
+
+class WeightedFiles(PairFiles):
+    """One of several training corpora."""
+
+    weight: PositiveFloat = 1.0  # w_i, see above
+
+
+class TrainingFiles(SeveralFiles):
+    """The training pairs. From several corpora, an epoch draws as many pairs as they have together.
+
+    They are drawn from corpus i, which has n_i pairs, in proportion to p_i = w_i n_i^(1/T) / Σ_k w_k n_k^(1/T)
+    (Arivazhagan et al. 2019, with w = 1). With w = 1 and T = 1, the defaults, an epoch has every pair once.
+    """
+
+    corpora: tuple[WeightedFiles, ...] = ()  # instead of the files above
+    temperature: PositiveFloat = 1.0  # T, of several corpora: the higher, the more evenly they are drawn
+
+    @model_validator(mode="after")
+    def _only_several_are_mixed(self) -> TrainingFiles:
+        if self.temperature != 1.0 and not self.corpora:
+            raise ValueError("temperature needs several corpora; name them in corpora")
+        return self
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether an epoch has some pairs more often than others."""
+        return self.temperature != 1.0 or len({each.weight for each in self.corpora}) > 1
 
 
 class TestFiles(PairFiles):
@@ -67,8 +127,8 @@ class TestFiles(PairFiles):
 
 
 class DataConfig(Strict):
-    train: PairFiles
-    validation: PairFiles
+    train: TrainingFiles
+    validation: SeveralFiles
     test: TestFiles | None = None
     max_length: PositiveInt = 100  # tokens per side; longer pairs are left out of training and reported
     max_training_length: PositiveInt | None = None  # for training pairs only; None: max_length
@@ -130,6 +190,12 @@ class Config(Strict):
     evaluation: EvaluationConfig = EvaluationConfig()
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of all corpora, which are protected symbols of the text."""
+        files = filter(None, (self.data.train, self.data.validation, self.data.test))
+        return tuple(dict.fromkeys(each.tag for one in files for each in one.each if each.tag is not None))
+
+    @property
     def monitored(self) -> Metric:
         """What chooses the weights of a training, ends it and lowers its learning rate."""
         return LOSS if self.training.monitor == "loss" else self.evaluation.main
@@ -157,6 +223,7 @@ class Config(Strict):
             "model.tie_embeddings=all": self.model.tie_embeddings == "all",
             "model.pretrained_embeddings.source": self.model.pretrained_embeddings.source,
             "training.guided_alignment": self.training.guided_alignment,
+            "data.train.tag": self.tags,
             "text.sampling.sides=source": sampling and sampling.sides == "source",
             "search.shortlist": self.search.shortlist,
             "search.replace_unknown": self.search.replace_unknown,
@@ -179,12 +246,24 @@ class Config(Strict):
         return self
 
     @model_validator(mode="after")
+    def _tags_are_protected(self) -> Config:
+        symbols = tuple(dict.fromkeys((*self.text.protected, *self.tags)))
+        if (mistake := unfit_symbols(symbols)) is not None:
+            raise ValueError(f"a tag is one piece of text: {mistake}")
+        if self.tags and self.training.guided_alignment is not None:
+            raise ValueError("training.guided_alignment: links do not count the tag of a line; leave out one of both")
+        self.__dict__["text"] = self.text.model_copy(update={"protected": symbols})  # the record is frozen
+        return self
+
+    @model_validator(mode="after")
     def _epochs_have_equally_many_batches(self) -> Config:
-        if self.text.sampling is not None and self.training.batch_unit == "tokens":
-            raise ValueError(
-                "text.sampling changes the number of tokens from epoch to epoch, and would change that of batches; "
-                "set training.batch_unit=sentences"
-            )
+        varying = {"text.sampling": self.text.sampling, "a mixture of data.train.corpora": self.data.train.is_mixed}
+        for option, is_given in varying.items():
+            if is_given and self.training.batch_unit == "tokens":
+                raise ValueError(
+                    f"{option} changes the number of tokens from epoch to epoch, and would change that of batches; "
+                    "set training.batch_unit=sentences"
+                )
         return self
 
     @model_validator(mode="after")

@@ -98,6 +98,13 @@ class TextConfig(Strict):
             )
         return self
 
+    @field_validator("protected")
+    @classmethod
+    def _are_symbols(cls, protected: tuple[str, ...]) -> tuple[str, ...]:
+        if (mistake := unfit_symbols(protected)) is not None:
+            raise ValueError(mistake)
+        return protected
+
     @model_validator(mode="after")
     def _options_suit_the_tokenizer(self) -> TextConfig:
         for key, kinds in _ONLY_OF.items():
@@ -333,9 +340,7 @@ def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: st
         return Codec(pieces, pieces.vocabulary(), text.lowercase)
     of_language = {"language": language} if text.tokenizer == "moses" else {}
     tokenizer = _TOKENIZERS[text.tokenizer](protected=text.protected, **of_language)
-    vocabulary = Vocabulary.build(
-        map(tokenizer.encode, lines), size, text.minimum_frequency, always=text.protected
-    )
+    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, text.minimum_frequency, always=text.protected)
     return Codec(tokenizer, vocabulary, text.lowercase, text.match_known_forms)
 
 

@@ -60,12 +60,22 @@ def files_in(folder: Path, data: Any) -> Any:
 
 
 def read_pairs(files: PairFiles) -> ParallelCorpus:
-    """The sentence pairs in the files of a configuration."""
+    """The sentence pairs in the files of a configuration, with their tags; several corpora one after the other."""
+    if files.each[0] is not files:
+        parts = [read_pairs(each) for each in files.each]
+        source = [line for part in parts for line in part.source]
+        target = [line for part in parts for line in part.target]
+        return ParallelCorpus(source, target, "; ".join(part.name for part in parts))
     if files.tsv is not None:
-        return read_tsv(files.tsv, files.columns)
-    if files.source is None or files.target is None:
+        pairs = read_tsv(files.tsv, files.columns)
+    elif files.source is not None and files.target is not None:
+        pairs = read_parallel(files.source, files.target)
+    else:
         raise UserError("a corpus needs either source and target, or tsv")
-    return read_parallel(files.source, files.target)
+    if files.tag is None:
+        return pairs
+    tagged = [f"{files.tag} {line}" if line.strip() else line for line in pairs.source]
+    return ParallelCorpus(tagged, pairs.target, pairs.name)
 
 
 class TestSet(NamedTuple):
@@ -295,8 +305,8 @@ def _load_encoded(entry: Path) -> EncodedCorpus:
 
 
 def files_key(files: PairFiles) -> str:
-    """What the text in these files is: its columns and checksums."""
-    return f"{files.columns} {[digest(path) for path in files.paths]}"
+    """What the text in these files is: columns, tags and checksums."""
+    return " ".join(f"{one.columns} {one.tag} {[digest(path) for path in one.paths]}" for one in files.each)
 
 
 def named_files(files: PairFiles, source: FrontEnd) -> str | None:

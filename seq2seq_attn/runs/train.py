@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from seq2seq_attn import ops
-from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.config import Config, PairFiles, TrainingFiles
 from seq2seq_attn.corpora.codec import Codec, front_end_files
 from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs
+from seq2seq_attn.corpora.mixture import Mixture
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
     require_comet,
@@ -221,8 +223,12 @@ def _train(
 
 def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
     """These pairs of the training text, one JSON object per line, with their line in the files, from 1."""
-    pairs = read_pairs(files)
-    records = ({"line": row + 1, "source": pairs.source[row], "target": pairs.target[row]} for row in rows.tolist())
+    corpora = [read_pairs(each) for each in files.each]
+    places = [(pairs, line) for pairs in corpora for line in range(len(pairs))]
+    records = (
+        {"corpus": pairs.name, "line": line + 1, "source": pairs.source[line], "target": pairs.target[line]}
+        for pairs, line in (places[row] for row in rows.tolist())
+    )
     return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
 
 
@@ -255,7 +261,13 @@ def _usable_pairs(
     encoded = cached_pairs(files, front_ends, shared)
     read, written = (each.lengths - side.marks for each, side in zip(encoded, front_ends, strict=True))
     filtered = filter_pairs(" and ".join(map(str, files.paths)), read, written, longest)
-    encode = links = None
+    in_words = str(filtered)
+    encode = links = draw = None
+    if is_training and data.train.corpora:
+        mixture = _mixture(data.train, filtered.kept)
+        draw = partial(mixture.draw, config.seed) if data.train.is_mixed else None
+        drawn = (f"{count:,} of {one.paths[0]}" for one, count in zip(data.train.each, mixture.counts, strict=True))
+        in_words = f"{filtered}, in each epoch {', '.join(drawn)}"
     if is_training and sampling is not None:
         encode = sampled_pairs(read_pairs(files), encoded, front_ends, sampling, config.seed, longest)
         encoded = encode(0)
@@ -270,9 +282,20 @@ def _usable_pairs(
         links=links,
         collate=front_ends[0].collate,
         encode=encode,
+        draw=draw,
         is_pinned=on_cuda(options.accelerator),
     )
-    return pairs, str(filtered)
+    return pairs, in_words
+
+
+def _mixture(files: TrainingFiles, kept: NDArray[np.int64]) -> Mixture:
+    """Of several corpora, the pairs that are used. UserError: one has none."""
+    ends = np.cumsum([len(read_pairs(each)) for each in files.corpora])
+    rows = np.split(kept, np.searchsorted(kept, ends[:-1]))
+    for one, own in zip(files.corpora, rows, strict=True):
+        if not len(own):
+            raise UserError(f"{' and '.join(map(str, one.paths))}: no pair is left to train on; leave the corpus out")
+    return Mixture.of(rows, [each.weight for each in files.corpora], files.temperature)
 
 
 def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:

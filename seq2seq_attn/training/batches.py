@@ -91,6 +91,7 @@ class EncodedPairs(data.Dataset[Batch]):
         links: Between the tokens of each pair, for guided alignment.
         collate: Makes a batch of sources, as `FrontEnd.collate`.
         encode: A new encoding of source and target in every epoch after the first.
+        draw: The lines that an epoch uses, instead of `kept`; always as many, of which one may occur twice.
         is_pinned: Whether batches are in pinned memory, so that copies to a GPU overlap its computation.
     """
 
@@ -106,22 +107,25 @@ class EncodedPairs(data.Dataset[Batch]):
         links: CorpusLinks | None = None,
         collate: Callable[[Items], Source] = pad,
         encode: Callable[[int], tuple[EncodedLines, EncodedLines]] | None = None,
+        draw: Callable[[int], NDArray[np.int64]] | None = None,
         is_pinned: bool = False,
     ) -> None:
         self.source, self.target = source, target
         self.size, self.unit, self.seed = size, unit, seed
         self.kept = np.arange(len(source)) if kept is None else kept
-        self.links, self.collate, self.encode, self.is_pinned = links, collate, encode, is_pinned
+        self.links, self.collate, self.encode, self.draw, self.is_pinned = links, collate, encode, draw, is_pinned
         self.rank, self.world = 0, 1
         self.epoch = self.first = self.drawn = 0  # the next pass leaves out the `first` batches of its epoch
-        self.batches = self._draw()
+        self.batches = self._batches()
 
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Source and target lengths of each pair, `</s>` included."""
         return self.source.lengths[self.kept], self.target.lengths[self.kept]
 
-    def _draw(self) -> list[list[int]]:
+    def _batches(self) -> list[list[int]]:
+        if self.draw is not None:
+            self.kept = self.draw(self.epoch)
         return length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
 
     def __len__(self) -> int:
@@ -152,7 +156,7 @@ class EncodedPairs(data.Dataset[Batch]):
             self.epoch, self.first, self.drawn = epoch, 0, 0
             if self.encode is not None:
                 self.source, self.target = self.encode(epoch)
-            self.batches = self._draw()
+            self.batches = self._batches()
 
     def shard(self, rank: int, world: int) -> EncodedPairs:
         """Every `world`-th pair of each batch, from pair `rank` on; none of a batch that has no more than `rank`."""

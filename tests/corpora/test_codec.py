@@ -65,7 +65,7 @@ def test_a_saved_codec_gives_the_same_ids(kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_protected_symbol_is_known_and_keeps_its_case_and_is_saved(kind, tmp_path):
     size = 40 if kind in ("bpe", "unigram") else None
-    codecs = train_codecs(CORPUS, kind, vocabulary_size=size, protected=["<2DE>", "⟨1⟩"], lowercase=True)
+    codecs = train(kind, vocabulary_size=size, protected=["<2DE>", "⟨1⟩"], lowercase=True)
     save_front_ends(*codecs, tmp_path)
     for codec in (*codecs, *load_codecs(tmp_path)):
         ids = codec.encode("<2DE> The⟨1⟩")
