@@ -196,7 +196,7 @@ def anchor(path: str) -> str:
 # API: one line per name in the committed pages; the site has the whole docstrings below (`for_site`).
 
 _MODELS = {
-    "The interface": ["models.seq2seq", "models.encoder", "models.head", "models.config"],
+    "The interface": ["corpora.source", "models.seq2seq", "models.encoder", "models.head", "models.config"],
     "Ensembles": ["models.ensemble"],
     "Encoder and decoder": ["models.encoder_decoder"],
     "The recurrent family": [

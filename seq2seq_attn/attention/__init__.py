@@ -79,9 +79,9 @@ from seq2seq_attn.attention.scorers.negative_squared_distance import NegativeSqu
 from seq2seq_attn.attention.scorers.normalized_additive import NormalizedAdditive as NormalizedAdditive
 from seq2seq_attn.attention.scorers.relative import Relative as Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot as ScaledDot
+from seq2seq_attn.attention.source import AttentionSource as AttentionSource
 from seq2seq_attn.attention.source import ConstantSource as ConstantSource
 from seq2seq_attn.attention.source import PreparedSource as PreparedSource
-from seq2seq_attn.attention.source import Source as Source
 from seq2seq_attn.attention.summary import LastState as LastState
 from seq2seq_attn.attention.summary import LearnedPool as LearnedPool
 from seq2seq_attn.attention.summary import MeanState as MeanState

@@ -14,7 +14,7 @@ from seq2seq_attn.attention.normalizer import Normalizer, full_precision
 from seq2seq_attn.attention.normalizers.softmax import Softmax
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
-from seq2seq_attn.attention.source import Source, restricted
+from seq2seq_attn.attention.source import AttentionSource, restricted
 from seq2seq_attn.attention.window import View, Window
 
 
@@ -63,22 +63,22 @@ class Attention(Context):
         counts_steps = window is not None and window.needs_steps
         self.needs_history = scorer.needs_history or self.normalizer.needs_history or counts_steps
 
-    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Source:
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> AttentionSource:
         check_source(self, keys, values, is_token, self.key_size)
-        return Source(
+        return AttentionSource(
             prepared=self.scorer.prepare(keys),
             values=keys if values is None else values,
             is_token=None if is_token is None else is_token[:, None],
         )
 
     def extend(
-        self, source: Source, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
-    ) -> Source:
+        self, source: AttentionSource, keys: Keys, values: Values | None = None, is_token: IsToken | None = None
+    ) -> AttentionSource:
         check_extension(self, source.sentences, keys, is_token, self.scorer, self.normalizer)
         more = self.prepare(keys, values)
         return source.append(more if is_token is None else more._replace(is_token=is_token[:, None]))
 
-    def start(self, source: Source) -> History:
+    def start(self, source: AttentionSource) -> History:
         scores = source.values.new_empty((source.sentences, 1, source.values.shape[1]))
         steps = NOTHING if self.window is None else scores.new_zeros(scores.shape[:2], dtype=torch.int64)
         return self.scorer.start(source.prepared), self.normalizer.start(scores), steps
@@ -86,7 +86,7 @@ class Attention(Context):
     def forward(
         self,
         query: Query,
-        source: Source,
+        source: AttentionSource,
         history: History | None = None,
         *,
         may_read: MayRead | None = None,
@@ -107,12 +107,12 @@ class Attention(Context):
             contexts, weights, _ = self._step(query, source, ahead)
         return contexts, weights if need_weights else None
 
-    def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
+    def _step(self, query: Query, source: AttentionSource, history: History) -> tuple[Contexts, Weights, History]:
         weights, history = self.weigh(query, source, history, self.view(query, source, history))
         contexts, weights = self.read(weights, source.values)
         return contexts, weights, history
 
-    def weigh(self, query: Query, source: Source, history: History, view: View) -> tuple[Weights, History]:
+    def weigh(self, query: Query, source: AttentionSource, history: History, view: View) -> tuple[Weights, History]:
         """Computes the weights of a step: a_i = softmax_j F(q_i, k_j), where the window leaves anything.
 
         Args:
@@ -152,7 +152,7 @@ class Attention(Context):
             weights = F.dropout(weights, self.dropout)
         return torch.bmm(weights, values), weights
 
-    def view(self, query: Query, source: Source, history: History) -> View:
+    def view(self, query: Query, source: AttentionSource, history: History) -> View:
         """Returns what the window leaves of the source at a step; arguments as those of `weigh`."""
         if self.window is None:
             return View(source.is_token, factor=None)

@@ -28,7 +28,7 @@ class PreparedSource(Protocol):
         """
 
 
-class Source(NamedTuple):
+class AttentionSource(NamedTuple):
     """The record that `Attention` reads for every query."""
 
     prepared: Tensor  # (B, S, ...), computed from the keys by the scorer
@@ -41,18 +41,18 @@ class Source(NamedTuple):
         """B."""
         return self.values.shape[0]  # len() would make the number a constant of an exported graph
 
-    def select(self, rows: Tensor) -> Source:
+    def select(self, rows: Tensor) -> AttentionSource:
         """Returns the record with these sentences (M,), as `PreparedSource.select`."""
         is_token = None if self.is_token is None else self.is_token.index_select(0, rows)
-        return Source(self.prepared.index_select(0, rows), self.values.index_select(0, rows), is_token)
+        return AttentionSource(self.prepared.index_select(0, rows), self.values.index_select(0, rows), is_token)
 
-    def append(self, more: Source) -> Source:
+    def append(self, more: AttentionSource) -> AttentionSource:
         """Returns the record with the positions of another one appended."""
         prepared = torch.cat((self.prepared, more.prepared), dim=1)
         values = torch.cat((self.values, more.values), dim=1)
         if self.is_token is None and more.is_token is None:
-            return Source(prepared, values, is_token=None)
-        return Source(prepared, values, torch.cat((self.token_mask(), more.token_mask()), dim=2))
+            return AttentionSource(prepared, values, is_token=None)
+        return AttentionSource(prepared, values, torch.cat((self.token_mask(), more.token_mask()), dim=2))
 
     def token_mask(self) -> Tensor:
         """Returns `is_token` as a tensor, even if it is None because all positions are tokens."""
@@ -60,7 +60,7 @@ class Source(NamedTuple):
             return self.is_token
         return self.values.new_ones((self.sentences, 1, self.values.shape[1]), dtype=torch.bool)
 
-    def for_query(self, step: int) -> Source:
+    def for_query(self, step: int) -> AttentionSource:
         """Returns the part for query `step` of a record that `restricted` returned for T queries."""
         is_token, bias = (
             part if part is None or part.shape[1] == 1 else part[:, step : step + 1]
@@ -88,12 +88,12 @@ class ConstantSource(NamedTuple):
 def restricted(
     part: nn.Module,
     query: Query,
-    source: Source,
+    source: AttentionSource,
     history: History | None,
     may_read: Tensor | None,
     causal: bool,
     bias: Tensor | None,
-) -> Source:
+) -> AttentionSource:
     """The source for T queries: `is_token` (B, T, S) is True where each may read, `bias` is added to its scores.
 
     ValueError: a shape or dtype does not fit, causal queries have a history or outnumber the positions, or a query may

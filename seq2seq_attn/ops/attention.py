@@ -8,7 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2seq_attn.attention import Attention, Context, History, MultiHead, MultiHeadSource, ScaledDot, Softmax, Source
+from seq2seq_attn.attention import (
+    Attention,
+    AttentionSource,
+    Context,
+    History,
+    MultiHead,
+    MultiHeadSource,
+    ScaledDot,
+    Softmax,
+)
 from seq2seq_attn.attention.checks import check_query, check_source
 from seq2seq_attn.attention.contexts.multi_head import split_heads
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values
@@ -37,7 +46,7 @@ class ScaledDotAttention(Form, Attention):
     def forward(
         self,
         query: Query,
-        source: Source,
+        source: AttentionSource,
         history: History | None = None,
         *,
         may_read: MayRead | None = None,
@@ -54,7 +63,7 @@ class ScaledDotAttention(Form, Attention):
     def _contexts(
         self,
         query: Query,
-        source: Source,
+        source: AttentionSource,
         history: History | None,
         may_read: Tensor | None,
         causal: bool,

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import (
     Additive,
     Attention,
+    AttentionSource,
     Concat,
     Context,
     Dot,
@@ -25,7 +26,6 @@ from seq2seq_attn.attention import (
     ScaledDot,
     Scorer,
     Softmax,
-    Source,
 )
 from seq2seq_attn.models.recurrent.bahdanau import BahdanauDecoder
 from seq2seq_attn.models.recurrent.conditional import ConditionalDecoder
@@ -226,7 +226,7 @@ def decoder_sequence(
     `source` is what `Attention` prepares for the scorer: k (B, S, A), with A = H for dot products, values (B, S, V) and
     the mask (B, 1, S). The dtype is that of `inputs`; scores and softmax are computed in fp32 at least.
     """
-    dtype, reading = inputs.dtype, reading_of(cast(Source, source), inputs, weights.query, weights.v, initial)
+    dtype, reading = inputs.dtype, reading_of(cast(AttentionSource, source), inputs, weights.query, weights.v, initial)
     # One product with the state that reads gives its part of the gates, of H~ and, for additive scores, the query.
     of_state, biases, combine = [weights.recurrent], [weights.recurrent_bias], None
     if weights.combine is not None and weights.combine_bias is not None:
@@ -247,7 +247,9 @@ def decoder_sequence(
     return results
 
 
-def reading_of(source: Source, inputs: Tensor, query: Tensor | None, v: Tensor | None, state: Tensor) -> Reading:
+def reading_of(
+    source: AttentionSource, inputs: Tensor, query: Tensor | None, v: Tensor | None, state: Tensor
+) -> Reading:
     """The source with values of the dtype of `inputs`, keys of that of the scores, and every row in one piece.
 
     ValueError: it is not that of these sentences, or was prepared by another scorer; kernels would read other memory.

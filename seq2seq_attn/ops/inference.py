@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.attention import Attention, History, Source
+from seq2seq_attn.attention import Attention, AttentionSource, History
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, Values, Weights
 from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.ops import native
@@ -67,11 +67,11 @@ class InferenceAttention(Form, Attention):
     def why_not(cls, module: Attention) -> str | None:
         return why_not_softmax(module)
 
-    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Source:
+    def prepare(self, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> AttentionSource:
         source = super().prepare(keys, values, is_token)
         return source._replace(values=source.values.to(product_dtype(source.values)).contiguous())
 
-    def _step(self, query: Query, source: Source, history: History) -> tuple[Contexts, Weights, History]:
+    def _step(self, query: Query, source: AttentionSource, history: History) -> tuple[Contexts, Weights, History]:
         values = source.values
         (sentences, length, width), queries = values.shape, query.shape[1]
         # The kernel reads one row of the mask per sentence.

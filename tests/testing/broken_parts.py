@@ -5,12 +5,12 @@ from torch import nn
 
 from seq2seq_attn.attention import (
     Attention,
+    AttentionSource,
     General,
     HistoryNormalizer,
     MeanContext,
     Normalizer,
     Softmax,
-    Source,
     Window,
 )
 from seq2seq_attn.attention.window import View
@@ -172,7 +172,7 @@ class StepsDiffer(Reads):
         return contexts if history is None else contexts / 2, weights, *later
 
 
-class SelectsNothing(Source):
+class SelectsNothing(AttentionSource):
     def select(self, rows):
         return self
 

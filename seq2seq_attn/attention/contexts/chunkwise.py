@@ -15,13 +15,13 @@ from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizer import masked
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Scores, Values, Weights
-from seq2seq_attn.attention.source import Source, restricted
+from seq2seq_attn.attention.source import AttentionSource, restricted
 
 
 class ChunkwiseSource(NamedTuple):
     """The prepared sources of both scorers: to find the position, and to read the chunk that ends there."""
 
-    place: Source
+    place: AttentionSource
     chunk: Tensor  # (B, S, ...), computed from the keys by the scorer of chunks
 
     @property
@@ -39,7 +39,7 @@ class ChunkwiseSource(NamedTuple):
         return ChunkwiseSource(self.place.select(rows), self.chunk.index_select(0, rows))
 
     def for_query(self, step: int) -> ChunkwiseSource:
-        """Returns the part for query `step`, as `Source.for_query`."""
+        """Returns the part for query `step`, as `AttentionSource.for_query`."""
         return self._replace(place=self.place.for_query(step))
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2seq_attn.attention import Additive, Attention, Source
+from seq2seq_attn.attention import Additive, Attention, AttentionSource
 from seq2seq_attn.corpora.vocabulary import BOS, PAD
 from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.ops import fuse, native
@@ -129,7 +129,9 @@ def test_a_decoder_under_teacher_forcing_follows_the_equations_of_the_papers(dty
     exact = dict(zip(inputs, doubled(inputs.values()), strict=True))
 
     def by_kernels(inputs, initial, keys, values, feed=None, **weights):
-        return decoder_sequence(inputs, initial, Source(keys, values, is_token), DecoderWeights(**weights), feed)
+        return decoder_sequence(
+            inputs, initial, AttentionSource(keys, values, is_token), DecoderWeights(**weights), feed
+        )
 
     got, expected = (
         [found[part] for part in read] for found in (by_kernels(**inputs), by_equations(is_token, **exact))
