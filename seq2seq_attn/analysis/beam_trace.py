@@ -29,7 +29,7 @@ EXAMPLE_LENGTHS = (8, 15, 24)  # source words of the examples
 
 def example_lines(test_set: TestSet) -> list[int]:
     """The indices of the test pairs shown as examples: the first pair nearest to each of EXAMPLE_LENGTHS."""
-    return nearest_lines(test_set.pairs, EXAMPLE_LENGTHS)
+    return nearest_lines(test_set, EXAMPLE_LENGTHS)
 
 
 def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> DecodingTrace | None:

@@ -98,7 +98,7 @@ def score_test(
     files, options = model.config.data.test, model.config.evaluation
     if files is None:
         raise UserError("the configuration has no data.test to evaluate on")
-    test_set = read_test(files)
+    test_set = read_test(files, model.source.words)
     pairs = test_set.pairs
     expected = model.config.expected(test_set.references, pairs.source, test_set.lc_tok)
     model = with_lexicon(model, folder, say=say)
@@ -106,8 +106,7 @@ def score_test(
     scores = score_translations(translations, expected, with_given_files(options.chosen, expected))
     counts = options.main.counts([translations], expected)
     if counts is not None:
-        lengths = [len(model.source.words(line)) if line.strip() else 0 for line in pairs.source]
-        scores["by_length"] = scores_by_length(counts, lengths, length_bands(options))
+        scores["by_length"] = scores_by_length(counts, test_set.source_lengths, length_bands(options))
     forced_scores, attention = score_references(model, pairs, test_set.gold)
     return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention)
 

@@ -57,24 +57,13 @@ class WordAttention(NamedTuple):
         return argmax_links(self.weights)
 
 
-def word_attention(
-    model: TrainedModel, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
-) -> list[WordAttention | None]:
-    """Attention between the whitespace-separated words of each pair; None for a pair with a blank side.
-
-    The weights of the pieces of a word are summed over the source and averaged over the target (`merge_pieces`).
-    """
-    forced = model.force(sources, targets, progress)
-    return [
-        pair and merge_words(model, source, target, pair)
-        for source, target, pair in zip(sources, targets, forced, strict=True)
-    ]
-
-
 def merge_words(
     model: TrainedModel, source: str, target: str, forced: Forced, row: AlignmentRow = "predicted"
 ) -> WordAttention:
-    """The weights between the words of one pair, from those between its tokens; `row` as in `word_rows`."""
+    """The weights between the words of one pair, from those between its tokens; `row` as in `word_rows`.
+
+    The weights of the pieces of a word are summed over the source and averaged over the target (`merge_pieces`).
+    """
     return WordAttention(
         model.source.words(source), target.split(), _merged(model, source, target, forced.weights, row)
     )

@@ -156,12 +156,13 @@ class PairLinks(NamedTuple):
     source: str
     target: str
     links: Links  # (source word, target word), counted from 0
+    source_words: tuple[str, ...]  # of a source that is not text: what its positions are called
 
     @property
     def words(self) -> list[tuple[str, str]]:
         """The linked words, in the order of the target."""
-        sources, targets = self.source.split(), self.target.split()
-        return [(sources[i], targets[j]) for i, j in sorted(self.links, key=lambda link: link[::-1])]
+        targets = self.target.split()
+        return [(self.source_words[i], targets[j]) for i, j in sorted(self.links, key=lambda link: link[::-1])]
 
     def __str__(self) -> str:
         """Pharaoh format: `0-0 2-1`."""
@@ -187,7 +188,8 @@ class Alignments(Answers[PairLinks]):
         """
         sources = [each.source for each in self]
         if not isinstance(gold, GoldCorpus):
-            gold = read_gold_of(Path(gold), sources, [each.target for each in self])
+            words = {each.source: each.source_words for each in self}
+            gold = read_gold_of(Path(gold), sources, [each.target for each in self], words.__getitem__)
         return agreement(self.links, *gold, sources=sources)
 
     def to_records(self) -> list[dict[str, Any]]:

@@ -304,7 +304,7 @@ class Model:
             turned = reverse._short(ParallelCorpus(corpus.target, corpus.source, corpus.name))
             backward = align_by_attention(reverse.trained, turned, progress=progress, **chosen)
             links = _joined(links, map(flipped, backward), symmetrize)
-        return _alignments(corpus, links)
+        return _alignments(corpus, links, self.trained.source.words)
 
     @takes(LinkOptions)
     def align_heads(
@@ -330,8 +330,9 @@ class Model:
         from seq2seq_attn.api.heads import HeadAgreements
 
         chosen, corpus = parse(LinkOptions, options), self._short(pairs)
-        known = gold if isinstance(gold, GoldCorpus) else read_gold_of(Path(gold), corpus.source, corpus.target)
-        return HeadAgreements(agreement_by_head(self.trained, corpus, known, **chosen.model_dump(), progress=progress))
+        if not isinstance(gold, GoldCorpus):
+            gold = read_gold_of(Path(gold), corpus.source, corpus.target, self.trained.source.words)
+        return HeadAgreements(agreement_by_head(self.trained, corpus, gold, **chosen.model_dump(), progress=progress))
 
     @takes(SearchOptions, unset=True)
     def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
@@ -623,15 +624,16 @@ def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrize: Method, say: 
 
     corpus = _corpus(pairs)
     found = word_alignment.align_by_eflomal(find_run(Path(run)), corpus, say)
-    return _alignments(corpus, _joined(found.forward, found.backward, symmetrize))
+    return _alignments(corpus, _joined(found.forward, found.backward, symmetrize), str.split)
 
 
 def _joined(forward: Iterable[Links], backward: Iterable[Links], method: Method) -> list[Links]:
     return [symmetrize(*links, method) for links in zip(forward, backward, strict=True)]
 
 
-def _alignments(corpus: ParallelCorpus, links: Sequence[Links]) -> Alignments:
-    return Alignments(map(PairLinks, corpus.source, corpus.target, links))
+def _alignments(corpus: ParallelCorpus, links: Sequence[Links], words: Callable[[str], Sequence[str]]) -> Alignments:
+    named = (tuple(words(line)) if line.strip() else () for line in corpus.source)
+    return Alignments(map(PairLinks, corpus.source, corpus.target, links, named))
 
 
 def _corpus(pairs: Pairs) -> ParallelCorpus:

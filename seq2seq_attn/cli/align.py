@@ -106,16 +106,17 @@ def align(
     if symmetrize and aligner == "attention" and not reverse:
         raise UserError("--symmetrize combines the links of two directions; give the other run: --reverse RUN")
     pairs = read_parallel(source, target)
-    known = read_gold_of(gold, pairs.source, pairs.target) if gold else None
     writing = attention_file(attention) if attention else nullcontext()
     method = symmetrize or DEFAULT_METHOD
     if aligner == "eflomal":
         from seq2seq_attn.api.model import align_by_eflomal
 
         load_plugins(plugin)
+        known = read_gold_of(gold, pairs.source, pairs.target) if gold else None
         found = align_by_eflomal(run, pairs, symmetrize=method, say=say)
     else:
         model = load_model(run, plugin)
+        known = read_gold_of(gold, pairs.source, pairs.target, model.trained.source.words) if gold else None
         report_unknown(model, pairs.source)
         if plot:
             _plot(model, pairs, plot)

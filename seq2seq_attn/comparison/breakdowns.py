@@ -64,30 +64,33 @@ def where_arms_differ(
     """All breakdowns that can be computed; without the training text, none that depends on word frequencies.
 
     `config` is that of any run; only its definition of a word is used. A target word is a token of sacrebleu's
-    tokenizer. `main` says which arm is the best.
+    tokenizer. A source that is not text has no rare words. `main` says which arm is the best.
     """
     source_words = default_tokenizer(config.text.source_language), config.text.lowercase
     target_words = config.evaluation.words
+    is_text = config.source is None
     sources, references = bags(test_set.pairs.source, *source_words), bags(test_set.pairs.target, *target_words)
+    sizes = [each.words.total() for each in sources] if is_text else test_set.source_lengths
     translated = {name: [bags(run.translations, *target_words) for run in arm.tested] for name, arm in arms.items()}
-    same_groups = partial(_same_groups, arms, sources)
+    same_groups = partial(_same_groups, arms, sizes)
     rates_of = partial(_rates, translated, references, number_sources(test_set.pairs.source))
     breakdowns, rates = [], []
-    if training is not None:
-        in_training = count_words(training.source, *source_words), count_words(training.target, *target_words)
+    if training is not None and is_text:
         breakdowns.append(
             same_groups(
                 "rarest source word",
                 "Frequency of the rarest word of the source in the training text.",
-                in_bands(rarest(sources, in_training[0]), FREQUENCIES),
+                in_bands(rarest(sources, count_words(training.source, *source_words)), FREQUENCIES),
             )
         )
+    if training is not None:
+        in_training = count_words(training.target, *target_words)
         rates.append(
             rates_of(
                 "words of the reference found",
                 "Share of the reference words that the translation also contains, by their frequency in the training "
                 "text.",
-                {label: partial(found, counts=in_training[1], band=band) for label, band in FREQUENCIES.items()},
+                {label: partial(found, counts=in_training, band=band) for label, band in FREQUENCIES.items()},
             )
         )
     links, origin = _links_of_reordering(arms, test_set.gold, main)
@@ -99,7 +102,7 @@ def where_arms_differ(
             in_thirds([mean_jump(each) for each in links]),
         )
     )
-    breakdowns.append(_by_entropy(arms, sources))
+    breakdowns.append(_by_entropy(arms, sizes))
     rates.append(
         rates_of(
             "repetition and omission",
@@ -134,14 +137,14 @@ def _links_of_reordering(arms: _Arms, gold: GoldCorpus | None, main: Metric) -> 
     return with_links[best].attention[0].links, origin
 
 
-def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
+def _by_entropy(arms: _Arms, sizes: Sequence[int]) -> Breakdown | None:
     """By the entropy of each arm's own attention weights, averaged over its runs."""
     results = {}
     for name, arm in arms.items():
         if arm.attention:
             runs = zip(*(reading.entropies for reading in arm.attention), strict=True)
             groups = in_thirds([None if None in seeds else float(np.mean(seeds)) for seeds in runs])
-            results[name] = tuple(_group_result(arm, sources, each.rows, f"{each.label} bits") for each in groups)
+            results[name] = tuple(_group_result(arm, sizes, each.rows, f"{each.label} bits") for each in groups)
     if not results:
         return None
     return Breakdown(
@@ -155,22 +158,20 @@ def _by_entropy(arms: _Arms, sources: Sequence[Bag]) -> Breakdown | None:
 
 
 def _same_groups(
-    arms: _Arms, sources: Sequence[Bag], name: str, meaning: str, groups: Sequence[Group]
+    arms: _Arms, sizes: Sequence[int], name: str, meaning: str, groups: Sequence[Group]
 ) -> Breakdown | None:
     """A breakdown with the same groups for every arm; None if fewer than two groups have sentences."""
     filled = [group for group in groups if group.rows]
     if len(filled) < 2:
         return None
-    results = {
-        arm: tuple(_group_result(tested, sources, group.rows) for group in filled) for arm, tested in arms.items()
-    }
+    results = {arm: tuple(_group_result(tested, sizes, group.rows) for group in filled) for arm, tested in arms.items()}
     return Breakdown(name, meaning, tuple(group.label for group in filled), results)
 
 
-def _group_result(arm: Arm, sources: Sequence[Bag], rows: Sequence[int], bounds: str = "") -> GroupResult | None:
+def _group_result(arm: Arm, sizes: Sequence[int], rows: Sequence[int], bounds: str = "") -> GroupResult | None:
     if not rows:
         return None
-    words = float(np.mean([sources[row].words.total() for row in rows]))
+    words = float(np.mean([sizes[row] for row in rows]))
     return GroupResult(len(rows), _scores(arm, rows), words, bounds, _sources(arm, rows))
 
 
@@ -186,14 +187,14 @@ def _sources(arm: Arm, rows: Sequence[int]) -> int | None:
     return sources if sources < len(rows) else None
 
 
-def by_length(arms: _Arms, sources: Sequence[str], bands: Sequence[Band]) -> Breakdown:
-    """By the number of words of the source that white space separates.
+def by_length(arms: _Arms, test_set: TestSet, bands: Sequence[Band]) -> Breakdown:
+    """By the number of words of the source.
 
     The groups are the bands with sentences, or quantiles of the lengths if fewer than two of the bands have `ENOUGH`
     different sources.
     """
-    lengths = [len(line.split()) for line in sources]
-    different = [len(line.split()) for line in dict.fromkeys(sources)]
+    lengths = test_set.source_lengths
+    different = list(dict(zip(test_set.pairs.source, lengths, strict=True)).values())
     if sum(sum(length in band for length in different) >= ENOUGH for band in bands) < 2:
         bands = length_quantiles(different, ENOUGH) or bands
     groups = {band: rows for band in bands if (rows := [row for row, length in enumerate(lengths) if length in band])}

@@ -66,7 +66,7 @@ def collect(grid: RunGrid, evidence: Evidence, test_set: TestSet, say: Say = lam
         arms=rows,
         comparisons=compared.comparisons[: len(with_baseline)],
         contrasts=compared.comparisons[len(with_baseline) :],
-        by_length=by_length(arms, test_set.pairs.source, length_bands(config.evaluation)),
+        by_length=by_length(arms, test_set, length_bands(config.evaluation)),
         version=_distinct(provenance, "version"),
         commit=_distinct(provenance, "commit"),
         hardware=_distinct(provenance, "hardware"),
@@ -100,11 +100,11 @@ def _record(metric: Metric, scoring: Scoring) -> MetricRecord:
 
 def _aer_rivals(test_set: TestSet, aligners: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """The AER that an arm has to beat: of trivial alignments and of other aligners; empty without gold links."""
-    gold, pairs = test_set.gold, test_set.pairs
+    gold = test_set.gold
     if gold is None:
         return {}
     others = {name: [parse_links(line).sure for line in lines] for name, lines in aligners.items()}
-    return trivial_error_rates(gold, pairs.source, pairs.target) | {
+    return trivial_error_rates(gold, test_set.source_lengths, test_set.pairs.target) | {
         name: alignment_error_rate(links, *gold) for name, links in others.items()
     }
 

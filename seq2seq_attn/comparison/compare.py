@@ -30,7 +30,7 @@ from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test
+from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test, source_words
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, refuse_folder
 from seq2seq_attn.strict import load, merge, read_yaml
 
@@ -60,7 +60,7 @@ def compare(
     no run is left to report on.
     """
     runs = folder / RUNS
-    test = read_test(_test_files(grid))
+    test = read_test(_test_files(grid), source_words(grid.runs[0].config))
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
     before = None if evidence is None else Evidence.load(evidence)

@@ -31,7 +31,7 @@ from seq2seq_attn.results.reproduction import differing_keys
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs import folder as run_files
-from seq2seq_attn.runs.corpora import TestSet, read_test
+from seq2seq_attn.runs.corpora import TestSet, read_test, source_words
 from seq2seq_attn.runs.plugin import class_files
 from seq2seq_attn.runs.provenance import data_files, made_with
 from seq2seq_attn.strict import ConfigError, parse
@@ -218,7 +218,7 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     files = grid.runs[0].config.data.test
     if files is None:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
-    test = read_test(files)
+    test = read_test(files, source_words(grid.runs[0].config))
     again = [replace(arm, runs=[_to_score_again(run, test) for run in arm.runs]) for arm in evidence.arms]
     results = collect(grid, replace(evidence, arms=again), test, say)
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import torch
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
@@ -46,6 +46,12 @@ def _in_order(seeds: tuple[int, ...]) -> tuple[int, ...]:
 
 
 Seeds = Annotated[tuple[Seed, ...], AfterValidator(_in_order)]
+
+
+def _changes(value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise ValueError("give the changes of an arm as a mapping, or as a list of lines: [training.batch_size=32]")
+    return value
 
 
 class Tune(Strict):
@@ -81,7 +87,7 @@ class Experiment(Strict):
     question: str = ""  # the heading of the report
     note: str = ""  # what the results cannot show; repeated with the conclusions
     base: dict[str, Any] | Path  # the configuration that arms change, or its file
-    arms: dict[str, dict[str, Any]]  # changes by the name of the arm
+    arms: dict[str, Annotated[dict[str, Any], BeforeValidator(_changes)]]  # changes by the name of the arm
     baseline: str  # the name of the arm that the others are compared with
     seeds: Seeds = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training

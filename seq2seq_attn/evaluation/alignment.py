@@ -8,7 +8,7 @@ target word j, both counted from 0. Gold alignments write a link that is possibl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -71,18 +71,22 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
     return GoldCorpus([pair.sure for pair in gold], [pair.possible for pair in gold])
 
 
-def read_gold_of(path: Path, sources: Sequence[str], targets: Sequence[str]) -> GoldCorpus:
+def read_gold_of(
+    path: Path, sources: Sequence[str], targets: Sequence[str], words: Callable[[str], Sequence[str]] = str.split
+) -> GoldCorpus:
     """The links in a file between the words of these sentence pairs.
+
+    `words` are those of a source that is not blank; the words of a target are what white space separates.
 
     UserError: as for `read_gold`, or a link to a word outside its sentence, as in files that count words from 1.
     """
     gold = read_gold(path, len(sources))
     for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):
-        words = len(source.split()), len(target.split())
+        m, n = len(words(source)) if source.strip() else 0, len(target.split())
         for i, j in sorted(links):
-            if i >= words[0] or j >= words[1]:
+            if i >= m or j >= n:
                 raise UserError(
-                    f"{path}, line {number}: link {i}-{j}, but the pair has {words[0]} source and {words[1]} target "
+                    f"{path}, line {number}: link {i}-{j}, but the pair has {m} source and {n} target "
                     "words; words are separated by white space and counted from 0"
                 )
     return gold
@@ -215,15 +219,14 @@ def alignment_error_rate(
     return agreement(predicted, sure, possible).error_rate
 
 
-def trivial_error_rates(gold: GoldCorpus, sources: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
+def trivial_error_rates(gold: GoldCorpus, source_lengths: Sequence[int], targets: Sequence[str]) -> dict[str, float]:
     """AER of alignments that know nothing of the words; a useful alignment is below both.
 
     `diagonal` links target word j of n to source word ⌊(j + 1/2) m / n⌋ of m, counted from 0. `random` links every
     target word to a source word drawn uniformly; its AER is that of the expected counts. Neither links the words of a
     target whose source is blank.
     """
-    words = [(len(source.split()), len(target.split())) for source, target in zip(sources, targets, strict=True)]
-    lengths = [(m, n if m else 0) for m, n in words]
+    lengths = [(m, len(target.split()) if m else 0) for m, target in zip(source_lengths, targets, strict=True)]
     diagonal = [frozenset(((2 * j + 1) * m // (2 * n), j) for j in range(n)) for m, n in lengths]
     predicted, sure = sum(n for _, n in lengths), sum(map(len, gold.sure))
     hits = sum((len(s) + len(s | p)) / m for s, p, (m, _) in zip(gold.sure, gold.possible, lengths, strict=True) if m)

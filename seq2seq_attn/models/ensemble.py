@@ -57,10 +57,14 @@ class Ensemble(Seq2Seq):
 
     def decode(self, inputs: Tensor, memory: Memory, need_weights: bool = True) -> Decoded:
         # Only probabilities can be averaged: the features of an ensemble are its logits.
-        decoded = self._each(lambda member, own: member.decode(inputs, own), memory.source.parts)
+        decoded = self._each(
+            lambda member, own: member.decode(inputs, own, need_weights or member.head.needs_weights),
+            memory.source.parts,
+        )
         every = torch.ones_like(inputs, dtype=torch.bool)
         logits = self._each(lambda member, *own: member.logits(*own, every), decoded, memory.source.parts)
-        return Decoded(_mean_logits(logits).view(*inputs.shape, -1), _mean_weights([each.weights for each in decoded]))
+        weights = _mean_weights([each.weights for each in decoded]) if need_weights else None
+        return Decoded(_mean_logits(logits).view(*inputs.shape, -1), weights)
 
     def with_outputs(self, tokens: Tensor) -> Ensemble:
         return Ensemble(self._each(lambda member: member.with_outputs(tokens)))

@@ -117,7 +117,7 @@ class Results:
     sentences: PositiveInt  # of the test set
     arms: NonEmpty[ArmResult]
     comparisons: Many[PairedComparison]
-    by_length: Breakdown  # by the number of words of the source that white space separates
+    by_length: Breakdown  # by the number of words of the source, or of its positions where it is not text
     signatures: Mapping[str, str]  # of each metric and test, by its key
     version: str
     commit: str

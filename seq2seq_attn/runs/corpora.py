@@ -43,6 +43,7 @@ from seq2seq_attn.training.guided_alignment import CorpusLinks
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
 FrontEnds = tuple[FrontEnd, Codec]  # source and target; the same object twice if they share one vocabulary
+Words = Callable[[str], Sequence[str]]  # the words of a source line that is not blank
 EncodedCorpus = tuple[EncodedLines, EncodedLines]  # source and target, parallel
 
 _Value = TypeVar("_Value")
@@ -82,6 +83,7 @@ class TestSet(NamedTuple):
     """Test pairs, with further annotation if the configuration names it."""
 
     pairs: ParallelCorpus
+    source_lengths: list[int]  # words of each source
     lc_tok: list[str] | None  # the references, lowercased, normalized and tokenized
     gold: GoldCorpus | None  # word alignments
     further: Sequence[Sequence[str]] = ()  # further references, blank where one is missing
@@ -92,8 +94,13 @@ class TestSet(NamedTuple):
         return [self.pairs.target, *self.further]
 
 
-def read_test(files: TestFiles) -> TestSet:
-    """The test set in the files of a configuration.
+def source_words(config: Config) -> Words:
+    """What the words of a source are: what white space separates in text, else what its front end says."""
+    return str.split if config.source is None else config.source.build(read_pairs(config.data.train).source).words
+
+
+def read_test(files: TestFiles, words: Words = str.split) -> TestSet:
+    """The test set in the files of a configuration; `words` are those of a source, as in `source_words`.
 
     UserError: the files differ in length, no pair has text, or the gold alignments have no sure link.
     """
@@ -103,23 +110,23 @@ def read_test(files: TestFiles) -> TestSet:
     lc_tok = None if files.lc_tok is None else read_lines(files.lc_tok)
     if lc_tok is not None and len(lc_tok) != len(pairs):
         raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")
-    gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target)
+    gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target, words)
     if gold is not None and not any(gold.sure):
         raise UserError(f"{files.alignments}: no sure link, so nothing to measure an alignment by; check the file")
     further = [read_lines(path) for path in files.references]
     for path, lines in zip(files.references, further, strict=True):
         if len(lines) != len(pairs):
             raise UserError(f"{path}: {len(lines)} lines for the {len(pairs)} pairs of {pairs.name}")
-    return TestSet(pairs, lc_tok, gold, further)
+    return TestSet(pairs, [len(words(line)) if line.strip() else 0 for line in pairs.source], lc_tok, gold, further)
 
 
-def nearest_lines(pairs: ParallelCorpus, lengths: Iterable[int]) -> list[int]:
+def nearest_lines(test_set: TestSet, lengths: Iterable[int]) -> list[int]:
     """The indices of the pairs whose sources have the numbers of words nearest to these, the first of equals.
 
     Pairs with a blank side do not count: there is nothing to show.
     """
-    words = {index: len(pairs.source[index].split()) for index in pairs.filled}
-    return sorted({min(words, key=lambda index: abs(words[index] - wanted)) for wanted in lengths})
+    filled, words = test_set.pairs.filled, test_set.source_lengths
+    return sorted({min(filled, key=lambda index: abs(words[index] - wanted)) for wanted in lengths})
 
 
 def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
@@ -127,16 +134,16 @@ def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
     if files is None:
         return []
     try:
-        pairs, _, gold, _ = read_test(files)
+        test_set = read_test(files)
     except UserError:
         return []  # the run was moved away from its data
     return [
         {
-            "source": pairs.source[i],
-            "target": pairs.target[i],
-            "links": None if gold is None else sorted(gold.sure[i]),
+            "source": test_set.pairs.source[i],
+            "target": test_set.pairs.target[i],
+            "links": None if test_set.gold is None else sorted(test_set.gold.sure[i]),
         }
-        for i in sorted(nearest_lines(pairs, SAMPLE_LENGTHS), key=lambda i: len(pairs.source[i].split()))
+        for i in sorted(nearest_lines(test_set, SAMPLE_LENGTHS), key=test_set.source_lengths.__getitem__)
     ]
 
 

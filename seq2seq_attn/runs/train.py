@@ -44,6 +44,7 @@ from seq2seq_attn.runs.corpora import (
     read_pairs,
     read_test,
     sampled_pairs,
+    source_words,
 )
 from seq2seq_attn.runs.folder import (
     METRICS,
@@ -125,7 +126,8 @@ def _train(
     """`train` in a folder that is locked."""
     data = config.data
     validation_pairs = read_pairs(data.validation)
-    test = None if data.test is None else read_test(data.test)  # its errors should appear before training, not after
+    # Its errors should appear before training, not after.
+    test = None if data.test is None else read_test(data.test, source_words(config))
     own_files = run_files(config)  # its errors, too
     resuming = may_resume(config, folder, if_exists)
     if resuming:

@@ -9,7 +9,6 @@ from seq2seq_attn.analysis.word_alignment import (
     align_by_attention,
     merge_words,
     weights_of_head,
-    word_attention,
 )
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
@@ -59,7 +58,8 @@ def untrained(grid):
 @pytest.mark.parametrize(("left", "right"), [("moses", "bpe"), ("bpe", "character"), ("character", "moses")])
 def test_pieces_are_summed_over_source_words_and_averaged_over_target_words(untrained, left, right):
     model = untrained(codec_of(left), codec_of(right))
-    (forced,), (words,) = model.force([LINE], [LINE]), word_attention(model, [LINE], [LINE])
+    (forced,) = model.force([LINE], [LINE])
+    words = merge_words(model, LINE, LINE, forced)
     of_source, of_target = words_of_pieces(model.source, left), words_of_pieces(model.target, right)
     assert len(of_source) > 4 or len(of_target) > 4
     expected = np.zeros((4, 4))
@@ -77,7 +77,8 @@ def test_words_without_tokens_have_weights_of_zero_at_the_end_of_a_line_too(untr
     codec = codec_of("bpe", normalization="nmt_nfkc")
     model = untrained(codec, codec)
     without_tokens = "\u200b"  # a blank without width, which these rules drop
-    (words,) = word_attention(model, [f"{without_tokens} {MORE} {without_tokens}"], [f"{MORE} {without_tokens}"])
+    source, target = f"{without_tokens} {MORE} {without_tokens}", f"{MORE} {without_tokens}"
+    words = merge_words(model, source, target, *model.force([source], [target]))
     assert words.weights.shape == (len(words.target), len(words.source)) == (3, 4)
     assert words.weights[:2, 1:3].all()
     assert not words.weights[2].any()

@@ -282,7 +282,9 @@ def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, r
     def bands(shortest, different=32):
         numbers = [number % different for number in range(len(test_set.pairs))]
         sources = [f"{number}{' x' * (shortest - 1 + number % 4)}" for number in numbers]
-        found = breakdowns.by_length({"arm": arm}, sources, length_bands(run.config.evaluation))
+        pairs, lengths = ParallelCorpus(sources, test_set.pairs.target), [len(line.split()) for line in sources]
+        tested = test_set._replace(pairs=pairs, source_lengths=lengths)
+        found = breakdowns.by_length({"arm": arm}, tested, length_bands(run.config.evaluation))
         return [(label, group.sentences) for label, group in zip(found.groups, found.arms["arm"], strict=True)]
 
     assert len(test_set.pairs) == 32

@@ -11,6 +11,7 @@ import yaml
 from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
+from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.errors import UserError
@@ -22,6 +23,7 @@ from seq2seq_attn.strict import override, parse
 
 FRAMES = Path(__file__).parents[2] / "examples" / "frames.py"
 WORDS = "abcd"
+TEST = {"source": "source", "target": "target", "alignments": "align"}
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,8 @@ def data(tmp_path_factory):
             frames[:, 4] += np.arange(len(frames)) / 2 - 1
             np.save(path, frames[: len(frames) - (number % 3 == 0)])
         lines = {"source": map(str, names), "target": (" ".join(WORDS[each] for each in row) for row in sentences)}
+        # The state of two frames is called by the first of them.
+        lines["align"] = (" ".join(f"{2 * word}-{word}" for word in range(len(row))) for row in sentences)
         for side, text in lines.items():
             (folder / f"{part}.{side}").write_text("".join(f"{line}\n" for line in text))
     shutil.copy(FRAMES, folder / "frames.py")
@@ -47,7 +51,7 @@ def data(tmp_path_factory):
 def values(data):
     files = {part: {side: f"{data}/{part}.{side}" for side in ("source", "target")} for part in ("train", "validation")}
     return {
-        "data": files | {"test": {side: f"{data}/test.{side}" for side in ("source", "target")}},
+        "data": files | {"test": {side: f"{data}/test.{end}" for side, end in TEST.items()}},
         "source": {"kind": f"{data}/frames.py:FramesConfig", "features": 5},
         "text": {"tokenizer": "word"},
         "model": {
@@ -102,6 +106,17 @@ def test_a_state_is_called_by_the_first_of_its_frames(model, files):
     assert model.attention_maps(source, "a b").cross[0].shape[-1] == 4
     (found,) = model.align([(source, "a b c d")])
     assert {position % 2 for position, _ in found.links} == {0}
+    assert {word for word, _ in found.words} <= {"1", "3", "5", "7"}
+
+
+def test_links_are_compared_with_gold_links_between_frames_and_words(model, data, files, tmp_path):
+    pairs = list(zip(*files, strict=True))
+    found = model.align(pairs).agreement(data / "test.align")
+    assert found.error_rate == pytest.approx(model.evaluate()["aer"])
+    assert model.align_heads(pairs, data / "test.align")[-1].agreement == found
+    (tmp_path / "beyond.align").write_text("".join(f"{len(np.load(source))}-0\n" for source, _ in pairs))
+    with pytest.raises(UserError, match=r"beyond\.align, line 1: link"):
+        model.align(pairs).agreement(tmp_path / "beyond.align")
 
 
 def test_a_run_of_frames_is_evaluated(model):
@@ -110,6 +125,7 @@ def test_a_run_of_frames_is_evaluated(model):
     assert [(band["low"], band["high"]) for band in scores["by_length"]] == [(1, 3), (4, None)]
     assert sum(band["sentences"] for band in scores["by_length"]) == 14
     assert scores["unknown_source_words"] == 0
+    assert 0 <= scores["aer"] < 1
 
 
 def test_a_recording_is_cut_at_the_longest_of_training_and_named_where_it_cannot_be_read(model, tmp_path):
@@ -170,9 +186,18 @@ def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
     base = override(values, ["training.max_epochs=1"])
     arms = {"attention": {}, "mean": ["model.context.kind=mean"]}
     experiment = {"name": "frames", "baseline": "mean", "seeds": [1, 2], "arms": arms, "base": base}
-    results = s2s.compare(experiment, tmp_path / "out", silent=True).results
+    compared = s2s.compare(experiment, tmp_path / "out", silent=True)
+    results = compared.results
     assert [arm.name for arm in results.arms] == ["attention", "mean"]
     assert results.sentences == 14
+    assert results.by_length.groups == ("1-3", "4+")
+    assert {"aer", "bleu"} <= results.arms[0].scores.keys()
+    assert results.aer_rivals["diagonal"] > 0
+    breakdowns = {each.name: each for each in results.where.breakdowns}
+    assert "rarest source word" not in breakdowns
+    by_entropy = breakdowns["entropy of the weights"].arms["attention"]
+    assert all(group is None or 1 <= group.words <= 8 for group in by_entropy)  # frames
+    assert not recompute(compared.folder).differences
 
 
 def test_a_changed_recording_is_read_again(config, model, data, tmp_path):

@@ -14,7 +14,7 @@ import torch
 import seq2seq_attn as s2s
 from seq2seq_attn import ops
 from seq2seq_attn.analysis.scoring import evaluate, score_references
-from seq2seq_attn.analysis.word_alignment import word_attention
+from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus
@@ -348,7 +348,7 @@ def test_perplexity_and_entropy_are_computed_on_the_references(trained):
     assert scores["attention_entropy"] == pytest.approx(rows.mean())
     ends = np.cumsum([len(each.weights) for each in forced])[:-1]
     assert reading.entropies == pytest.approx([of_pair.mean() for of_pair in np.split(rows, ends)])
-    assert reading.links == [words.links for words in word_attention(trained, pairs.source, pairs.target)]
+    assert reading.links == [merge_words(trained, *each).links for each in zip(*pairs[:2], forced, strict=True)]
 
 
 def test_truncated_test_sentences_are_reported(trained, tmp_path):
