@@ -23,15 +23,15 @@ from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
 from seq2seq_attn.analysis.interventions import Interventions, intervene
 from seq2seq_attn.attention import Change
 from seq2seq_attn.attention.contexts import counterfactual as changes
+from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Ids
-from seq2seq_attn.corpora.source import Tokens, pad
+from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
-from seq2seq_attn.models.seq2seq import Memory, Seq2Seq
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.search.batched import Progress, device_of
-from seq2seq_attn.search.forced import force
+from seq2seq_attn.search.batched import Progress, device_of, force_corpus
 
 COPIES = 16  # of a sentence in one batch
 
@@ -53,27 +53,26 @@ def faithfulness(
 ) -> Faithfulness:
     """Interventions on all pairs, and correlations on a sample of `sentences` of them.
 
-    `seed` determines the sample and the random changes of the weights. Pairs with a blank side are left out. UserError:
+    `seed` determines the sample and the random changes of the weights. Pairs with a blank side are left out. Words that
+    are left out, and their embeddings, need a source of text: of another one there are no correlations. UserError:
     fewer than two pairs are left, `sentences` is not positive, or the model has no attention weights.
     """
     if sentences < 1:
         raise UserError(f"sentences = {sentences}: correlations are measured on 1 or more")
     if not model.fused.attends:
         raise UserError(NO_WEIGHTS)
-    codec = model.text_source("faithfulness")
-    encoded = [
-        (codec.encode(source), model.target.encode(target))
-        for source, target in zip(pairs.source, pairs.target, strict=True)
+    front_ends = model.source, model.target
+    encoded = zip(model.source.items(pairs.source), map(model.target.encode, pairs.target), strict=True)
+    filled = [
+        pair for pair in encoded if all(side.length(item) > 0 for side, item in zip(front_ends, pair, strict=True))
     ]
-    filled = [pair for pair in encoded if min(map(len, pair)) > 1]
     if len(filled) < 2:
         raise UserError(f"{pairs.name}: {len(filled)} pairs with text on both sides; at least two are needed")
-    sample = random.Random(seed).sample(filled, min(sentences, len(filled)))
-    return Faithfulness(
-        intervene(model.fused, filled, weight_changes(seed), progress),
-        len(sample),
-        correlate(model.fused, sample, progress),
-    )
+    effects = intervene(model.fused, filled, weight_changes(seed), progress, model.source.collate)
+    if not isinstance(model.source, Codec):
+        return Faithfulness(effects, 0, {})
+    sample: Any = random.Random(seed).sample(filled, min(sentences, len(filled)))
+    return Faithfulness(effects, len(sample), correlate(model.fused, sample, progress))
 
 
 def weight_changes(seed: int) -> dict[str, Change]:
@@ -109,8 +108,7 @@ def word_importance(translator: Seq2Seq, source: Ids, target: Ids) -> dict[str, 
 
     The `</s>` of the source is left out: a sentence without it is not valid input.
     """
-    device = device_of(translator)
-    (forced,) = force(translator, pad([source], device), pad([target], device))
+    (forced,) = force_corpus(translator, [source], [target])
     found: dict[str, Any] = {
         "weights": forced.weights,
         "gradient": gradient_norms(translator, source, target),
@@ -124,48 +122,28 @@ def gradient_norms(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
 
     The gradient flows through the encoder and through the weights. The sentence is copied once for each y_i.
     """
-    found = []
-    for tokens in torch.split(torch.arange(len(target)), COPIES):
-        sources, targets = _copies(translator, [source] * len(tokens), target)
+    device, found = device_of(translator), []
+    for steps in torch.split(torch.arange(len(target), device=device), COPIES):
+        sources, targets = pad([source] * len(steps), device), pad([target] * len(steps), device)
+        chosen = F.one_hot(steps, len(target)).bool()
         # cuDNN's recurrent layers have no backward pass in evaluation mode.
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             embedded = translator.embed_source(sources).detach().requires_grad_()
-            logits = _logits(translator, translator.encode_embedded(embedded, sources), targets)
-            chosen = _target_log_probabilities(logits, targets)[torch.arange(len(tokens)), tokens].sum()
-            (gradient,) = torch.autograd.grad(chosen, embedded)
+            memory = translator.encode_embedded(embedded, sources)
+            decoded = translator.decode(translator.decoder_inputs(targets), memory)
+            logits = translator.logits(decoded, memory, chosen)
+            exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            loss = F.cross_entropy(exact, targets.tokens[chosen], reduction="sum")
+            (gradient,) = torch.autograd.grad(loss, embedded)
         found.append(torch.linalg.vector_norm(gradient, dim=-1))
     return torch.cat(found).cpu()
 
 
-@torch.inference_mode()
 def leave_one_out(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
     """|log p(y_i | X) - log p(y_i | X without token j)| (T, S - 1), for all source tokens but `</s>`.
 
     The token is removed before the sentence is encoded.
     """
-    found = []
     shorter = [[*source[:index], *source[index + 1 :]] for index in range(len(source) - 1)]
-    for first in range(0, len(shorter), COPIES):
-        sources, targets = _copies(translator, shorter[first : first + COPIES], target)
-        logits = _logits(translator, translator.encode(sources), targets)
-        found.append(_target_log_probabilities(logits, targets))
-    sources, targets = _copies(translator, [source], target)
-    whole = _target_log_probabilities(_logits(translator, translator.encode(sources), targets), targets)
-    return (torch.cat(found) - whole).abs().t().cpu()
-
-
-def _copies(translator: Seq2Seq, sources: Sequence[Ids], target: Ids) -> tuple[Tokens, Tokens]:
-    device = device_of(translator)
-    return pad(sources, device), pad([target] * len(sources), device)
-
-
-def _logits(translator: Seq2Seq, memory: Memory, target: Tokens) -> Tensor:
-    decoded = translator.decode(translator.decoder_inputs(target), memory)
-    every = torch.ones_like(target.tokens, dtype=torch.bool)
-    return translator.logits(decoded, memory, every).view(*target.tokens.shape, -1)
-
-
-def _target_log_probabilities(logits: Tensor, target: Tokens) -> Tensor:
-    """log p (B, T) of the given tokens."""
-    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return -F.cross_entropy(exact.transpose(1, 2), target.tokens, reduction="none")
+    whole, *others = force_corpus(translator, [source, *shorter], [target] * len(source), batch_size=COPIES)
+    return torch.stack([(each.log_probabilities - whole.log_probabilities).abs() for each in others], dim=1)

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention import Change
-from seq2seq_attn.corpora.encoded import Ids
+from seq2seq_attn.corpora.encoded import Ids, Item
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.evaluation.metrics import perplexity
 from seq2seq_attn.models.seq2seq import Decoded, Seq2Seq
-from seq2seq_attn.search.batched import Progress, device_of
+from seq2seq_attn.search.batched import Collate, Progress, device_of
 
 BATCH = 16  # sentences; with one copy per change about a hundred rows
 
@@ -42,16 +42,17 @@ class Interventions(NamedTuple):
 @torch.inference_mode()
 def intervene(
     translator: Seq2Seq,
-    pairs: Sequence[tuple[Ids, Ids]],
+    pairs: Sequence[tuple[Item, Ids]],
     changes: Mapping[str, Change],
     progress: Progress = lambda _: None,
+    collate: Collate = pad,
 ) -> Interventions:
     """Forced decoding of at least two pairs under each change of the weights, which applies to every step."""
     changed = translator.with_changed_weights(list(changes.values()))
     tokens, log_probability = 0, 0.0
     sums = torch.zeros(len(changes), len(Effect._fields), dtype=torch.double)
     for batch in _batches(pairs):
-        own, others = _predict(changed, batch, 1 + len(changes))
+        own, others = _predict(changed, batch, 1 + len(changes), collate)
         tokens += len(own.targets)
         log_probability += float(own.target_log_probabilities().sum())
         sums += torch.stack([_differences(own, other) for other in others]).cpu()
@@ -76,23 +77,24 @@ class _Predictions(NamedTuple):
 
 
 def _predict(
-    translator: Seq2Seq, pairs: Sequence[tuple[Ids, Ids]], copies: int
+    translator: Seq2Seq, pairs: Sequence[tuple[Item, Ids]], copies: int, collate: Collate
 ) -> tuple[_Predictions, Iterator[_Predictions]]:
     """The first copy of a batch, and an iterator over the others: the logits of all would take too much memory."""
     device = device_of(translator)
-    source, target = (pad(side, device) for side in zip(*pairs, strict=True))
+    sources, targets = zip(*pairs, strict=True)
+    source, target = collate(sources).to(device), pad(targets, device)
     rows = torch.arange(len(pairs), device=device).repeat(copies)
     inputs = translator.decoder_inputs(target)[rows]
     memory = translator.encode(source)
     decoded = translator.decode(inputs, memory.select(rows))
     assert decoded.weights is not None
     is_token = target.is_token
-    targets = target.tokens[is_token]
+    tokens = target.tokens[is_token]
 
     def predictions(features: Tensor, weights: Tensor) -> _Predictions:
         logits = translator.logits(Decoded(features, weights), memory, is_token)
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return _Predictions(targets, torch.log_softmax(exact, dim=-1), weights[is_token])
+        return _Predictions(tokens, torch.log_softmax(exact, dim=-1), weights[is_token])
 
     each = map(predictions, decoded.features.chunk(copies), decoded.weights.chunk(copies))
     return next(each), each
@@ -123,7 +125,7 @@ def _effect(sums: list[float], tokens: int) -> Effect:
     return means._replace(perplexity=perplexity(means.perplexity))
 
 
-def _batches(pairs: Sequence[tuple[Ids, Ids]]) -> Iterator[list[tuple[Ids, Ids]]]:
+def _batches(pairs: Sequence[tuple[Item, Ids]]) -> Iterator[list[tuple[Item, Ids]]]:
     """Batches of similar lengths with at least two pairs each: one change takes the weights of another sentence."""
     ordered = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))
     batches = math.ceil(len(ordered) / BATCH)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2seq_attn.analysis.stepwise import continuations, prefix_ids, source_ids
+from seq2seq_attn.analysis.stepwise import continuations, prefix_ids, source_item
 from seq2seq_attn.corpora.encoded import EncodedLines, Ids, length_buckets
 from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS
@@ -152,7 +152,7 @@ def find_neighbors(
         raise UserError(f"most = {most}, step = {step}: give at least 1, and a step of at least 0")
     if step is None and target is not None:
         raise UserError("target: sources are compared without their translations; leave it out, or give a step of it")
-    sources = pad([source_ids(model, source)], model.device)
+    sources = pad([source_item(model, source)], model.device)
     if step is None:
         return index.nearest_sources(source_vectors(model.fused, sources)[0], most)
     if target is None:

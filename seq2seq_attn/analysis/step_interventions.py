@@ -67,8 +67,8 @@ def normalizers_for(model: TrainedModel) -> list[str]:
     return replacement_normalizers() if has_scores and all(has_scores) else []
 
 
-def check_interventions(interventions: Sequence[Intervention], model: IntervenedModel, length: int) -> None:
-    """UserError if an intervention does not fit the model, or a source with `length` tokens."""
+def check_interventions(interventions: Sequence[Intervention], model: IntervenedModel, states: int) -> None:
+    """UserError if an intervention does not fit the model, or a source with this many states."""
     layers = len(model.heads)
     if interventions and not layers:
         raise UserError(NO_WEIGHTS)
@@ -81,9 +81,9 @@ def check_interventions(interventions: Sequence[Intervention], model: Intervened
             raise UserError(
                 f"replace={each.replace} needs weights from one scorer; those of this model have none or several"
             )
-        if each.weights is not None and len(each.weights) != length:
+        if each.weights is not None and len(each.weights) != states:
             raise UserError(
-                f"{len(each.weights)} weights for {length} source tokens: give one for each, `</s>` included"
+                f"{len(each.weights)} weights for {states} source tokens: give one for each, `</s>` included"
             )
 
 
@@ -93,19 +93,19 @@ def other_sources(interventions: Sequence[Intervention]) -> list[str]:
 
 
 def changes_at(
-    interventions: Sequence[Intervention], step: int, model: IntervenedModel, is_token: torch.Tensor
+    interventions: Sequence[Intervention], step: int, model: IntervenedModel, is_state: torch.Tensor
 ) -> Changes | None:
     """What the interventions change at a step; None if nothing.
 
-    The first sentence of the batch, whose tokens `is_token` (B, S) shows, is the one that is decoded; after it come
+    The first sentence of the batch, whose states `is_state` (B, S) shows, is the one that is decoded; after it come
     the `other_sources`.
     """
     applied = [each for each in interventions if each.step in (None, step)]
     if not applied:
         return None
-    others, length = other_sources(interventions), int(is_token[0].sum())
-    rows, heads, device = 1 + len(others), sum(model.heads), is_token.device
-    given = torch.zeros(rows, heads, is_token.shape[1], device=device)
+    others, own_states = other_sources(interventions), is_state[0]
+    rows, heads, device = 1 + len(others), sum(model.heads), is_state.device
+    given = torch.zeros(rows, heads, is_state.shape[1], device=device)
     is_given, is_uniform = torch.zeros(2, rows, heads, dtype=torch.bool, device=device)
     reads = torch.arange(rows, device=device)[:, None].repeat(1, len(model.heads))
     temperatures, normalizers = torch.ones(heads, device=device), dict[int, Normalizer]()
@@ -117,13 +117,15 @@ def changes_at(
             match each.replace:
                 case "weights":
                     is_given[0, own] = True
-                    given[0, own, :length] = given.new_tensor(each.weights)
+                    given[0, own] = given.new_zeros(len(own_states)).masked_scatter(
+                        own_states, given.new_tensor(each.weights)
+                    )
                 case "nothing":
                     is_given[0, own] = True
                     given[0, own] = 0.0
                 case "mean":  # of weights that were given before it, or of the model's own
                     is_uniform[0, own] = True
-                    given[0, own, :length] = given[0, own].sum(dim=-1, keepdim=True) / length
+                    given[0, own] = given[0, own].sum(dim=-1, keepdim=True) * own_states / own_states.sum()
                 case "sentence":
                     reads[0, layer] = 1 + others.index(str(each.other))
                 case "temperature":

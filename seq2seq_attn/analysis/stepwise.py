@@ -20,8 +20,7 @@ from seq2seq_attn.analysis.step_interventions import (
     check_interventions,
     other_sources,
 )
-from seq2seq_attn.corpora.encoded import Ids
-from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.encoded import Item
 from seq2seq_attn.corpora.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.intervened import Attended, IntervenedModel
@@ -36,7 +35,7 @@ NOT_FINITE = "the predictions are no longer finite; give smaller weights"
 
 
 class LayerReading(NamedTuple):
-    """How one layer of the decoder read the S source tokens at a step, by each of its H heads."""
+    """How one layer of the decoder read the S states of the source at a step, by each of its H heads."""
 
     weights: list[list[float]]  # (H, S)
     # (H, S), before temperature and normalizer; None where a token is excluded, or if the context is no `Attention`
@@ -92,7 +91,7 @@ def decode_steps(
     vocabulary. UserError: a side is blank, a token is unknown, both `target` and `prefix` are given, or an intervention
     does not fit the sentence or the model.
     """
-    ids = source_ids(model, source)
+    item = source_item(model, source)
     options = exact(options or model.config.search, n_best=1)
     if target is not None:
         if prefix:
@@ -101,15 +100,15 @@ def decode_steps(
         if len(tokens) == 1:
             raise UserError("a blank translation has no steps; give one with text, or none to search for it")
         model.require_steps(len(tokens), "this translation")
-        return _StepByStep(model, ids, interventions).steps(tokens, len(tokens))
+        return _StepByStep(model, item, interventions).steps(tokens, len(tokens))
     first = prefix_ids(model, prefix)
     rest = _after(options, len(first))
-    limit = len(first) + rest.limit(len(ids))
+    limit = len(first) + rest.limit(len(item))
     model.require_steps(limit, "this prefix and what follows it")
     if options.beam_size == 1 and not options.draws:
-        return _StepByStep(model, ids, interventions).steps(first, limit, options.min_length)
-    decoder = _StepByStep(model, ids, interventions, first)
-    (found,) = search(decoder, [ids], rest)
+        return _StepByStep(model, item, interventions).steps(first, limit, options.min_length)
+    decoder = _StepByStep(model, item, interventions, first)
+    (found,) = search(decoder, [item], rest, collate=model.source.collate)
     return decoder.steps([*first, *found[0].tokens, EOS], min(limit, len(first) + len(found[0].tokens) + 1))
 
 
@@ -134,12 +133,12 @@ def continuations(
 
     The first of them is the translation of `decode_steps`, if the search is a beam search. UserError as there.
     """
-    ids = source_ids(model, source)
+    item = source_item(model, source)
     first = prefix_ids(model, prefix)
     rest = _after(exact(options or model.config.search), len(first))
-    model.require_steps(len(first) + rest.limit(len(ids)), "this prefix and what follows it")
-    (found,) = search(_StepByStep(model, ids, interventions, first), [ids], rest)
-    limit = rest.limit(len(ids))
+    limit = rest.limit(len(item))
+    model.require_steps(len(first) + limit, "this prefix and what follows it")
+    (found,) = search(_StepByStep(model, item, interventions, first), [item], rest, collate=model.source.collate)
     best = []
     for each in found:
         if not math.isfinite(each.log_probability):
@@ -162,27 +161,32 @@ def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:
     """The record of a translation with these steps."""
     found = tuple(steps)
+    states = next((len(step.weights) for step in found if step.weights is not None), None)
     return DecodedSteps(
-        source_tokens(model, source),
+        source_tokens(model, source, states),
         model.target.decode(model.target.vocabulary.lookup_indices(step.token for step in found)),
         sum(step.log_probability for step in found),
         found,
     )
 
 
-def source_tokens(model: TrainedModel, source: str | Sequence[str]) -> tuple[str, ...]:
-    """The tokens that the decoder reads, `</s>` last."""
-    tokens = model.source.labels(source)[:-1] if isinstance(source, str) else source
-    return *tokens[: len(source_ids(model, source)) - 1], SPECIALS[EOS]
+def source_tokens(model: TrainedModel, source: str | Sequence[str], states: int | None = None) -> tuple[str, ...]:
+    """The tokens that the decoder reads, `</s>` last; of another source, what its states are called."""
+    item = source_item(model, source)
+    return model.source_labels(source, states) if isinstance(source, str) else (*source[: len(item) - 1], SPECIALS[EOS])
 
 
-def source_ids(model: TrainedModel, source: str | Sequence[str]) -> list[int]:
-    """The ids of a sentence, text or tokens, cut as in a search. UserError: it is blank, or a token is unknown."""
-    codec = model.text_source("reading step by step")
-    ids = codec.encode(source) if isinstance(source, str) else [*_known_ids(codec.vocabulary, source, "source"), EOS]
-    if len(ids) == 1:
+def source_item(model: TrainedModel, source: str | Sequence[str]) -> Item:
+    """The item of a line, or the ids of tokens, cut as in a search. UserError: it is blank, or a token is unknown."""
+    if isinstance(source, str):
+        (item,) = model.source.items([source])
+    else:
+        vocabulary = model.text_source("a list of tokens").vocabulary
+        item = [*_known_ids(vocabulary, source, "source"), EOS]
+    if model.source.length(item) <= 0:
         raise UserError("a blank sentence has no steps; give one with text")
-    return codec.cut(ids, model.longest_source)
+    cut: Item = model.cut(item)
+    return cut
 
 
 def prefix_ids(model: TrainedModel, prefix: str | Sequence[str]) -> list[int]:
@@ -222,32 +226,32 @@ class _StepByStep(Wrapper):
     """The model of one sentence after a prefix; beside it, the other sentences whose contexts are read."""
 
     def __init__(
-        self, model: TrainedModel, source: Ids, interventions: Sequence[Intervention], prefix: Sequence[int] = ()
+        self, model: TrainedModel, source: Item, interventions: Sequence[Intervention], prefix: Sequence[int] = ()
     ) -> None:
         super().__init__(model.fused)
         self.trained = model
         self.opened = IntervenedModel(self.inner)
         self.interventions = interventions
-        check_interventions(interventions, self.opened, len(source))
-        others = [source_ids(model, each) for each in other_sources(interventions)]
-        self.sources = pad([source, *others], model.device)
-        self.is_token = self.sources.is_token
+        others = [source_item(model, each) for each in other_sources(interventions)]
+        with torch.inference_mode():
+            self.memory = self.opened.model.encode(model.source.collate([source, *others]).to(model.device))
+        self.is_state = self.memory.is_state
+        check_interventions(interventions, self.opened, int(self.is_state[0].sum()))
         self.prefix = [self.inner.start_token, *prefix]
         self.start_token = self.prefix[-1]
 
-    @torch.inference_mode()
     def encode(self, source: Any) -> Memory:
-        return self.opened.model.encode(self.sources)
+        return self.memory
 
     def start(self, memory: Any) -> _State:
         state = self._first(memory)
         for token in self.prefix[:-1]:
-            state = self.step(torch.tensor([token], device=self.is_token.device), state, memory).state
+            state = self.step(torch.tensor([token], device=self.is_state.device), state, memory).state
         return state
 
     def _first(self, memory: Any) -> _State:
         """The state before the prefix."""
-        return _State(self.opened.model.start(memory), 0, 1, len(self.is_token))
+        return _State(self.opened.model.start(memory), 0, 1, len(self.is_state))
 
     def step(self, tokens: Tensor, state: _State, memory: Any) -> Step:
         """One step of N hypotheses of the first sentence; every other sentence reads the same tokens."""
@@ -256,29 +260,26 @@ class _StepByStep(Wrapper):
     def observed_step(self, tokens: Tensor, state: _State, memory: Any) -> tuple[Step, Attended | None]:
         """The same, and what all sentences read."""
         self.trained.at_step()
-        changes = changes_at(self.interventions, state.steps, self.opened, self.is_token)
+        changes = changes_at(self.interventions, state.steps, self.opened, self.is_state)
         step, attended = self.opened.step(tokens.repeat(state.copies), state.inner, memory, changes)
         after = state._replace(inner=step.state, steps=state.steps + 1)
-        count, length = state.hypotheses, int(self.sources.lengths[0])
-        return Step(step.logits[:count], after, step.weights[:count, :length]), attended
+        count = state.hypotheses
+        return Step(step.logits[:count], after, step.weights[:count, self.is_state[0]]), attended
 
     def steps(self, given: Sequence[int], limit: int, min_length: int = 1) -> Iterator[DecodedStep]:
         """The steps of the given tokens, prefix included, then those of greedy search, until `</s>` or `limit`."""
-        memory = self.encode(self.sources)
-        state, token = self._first(memory), self.inner.start_token
+        state, token = self._first(self.memory), self.inner.start_token
         for number in range(limit):
             forced = given[number] if number < len(given) else None
-            record, state, token = self._record(token, state, memory, forced, number + 1 >= min_length)
+            record, state, token = self._record(token, state, forced, number + 1 >= min_length)
             yield record
             if token == EOS:
                 return
 
     @torch.inference_mode()
-    def _record(
-        self, token: int, state: _State, memory: Any, forced: int | None, may_end: bool
-    ) -> tuple[DecodedStep, _State, int]:
-        device = self.is_token.device
-        output, attended = self.observed_step(torch.tensor([token], device=device), state, memory)
+    def _record(self, token: int, state: _State, forced: int | None, may_end: bool) -> tuple[DecodedStep, _State, int]:
+        device = self.is_state.device
+        output, attended = self.observed_step(torch.tensor([token], device=device), state, self.memory)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         start = torch.zeros(1, 1, dtype=torch.float32, device=device)
         best = best_continuations(start, logits, 1, may_end)
@@ -294,15 +295,15 @@ class _StepByStep(Wrapper):
             token=words[0],
             log_probability=float(log_probabilities[chosen]),
             weights=None if attended is None else output.weights[0].tolist(),
-            layers=[] if attended is None else self._layers(attended, output.weights.shape[1]),
+            layers=[] if attended is None else self._layers(attended),
             likely=list(map(Likely, words[1:], likely.values.tolist())),
         )
         return record, output.state, chosen
 
-    def _layers(self, attended: Attended, length: int) -> list[LayerReading]:
+    def _layers(self, attended: Attended) -> list[LayerReading]:
         """What the layers read of the first sentence, with one hypothesis for each sentence."""
         parts = attended.weights, attended.scores, attended.contributions
-        weights, scores, contributions = (part[0, :, 0, :length] for part in parts)
+        weights, scores, contributions = (part[0, :, 0, self.is_state[0]] for part in parts)
         if not contributions.isfinite().all():
             raise UserError("the contributions of the weights are no longer finite; give smaller weights")
         known = [[None if abs(score) == math.inf else score for score in row] for row in scores.tolist()]

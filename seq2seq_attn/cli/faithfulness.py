@@ -91,10 +91,11 @@ def _table(found: Faithfulness) -> Iterator[str]:
     for name, effect in effects.effects.items():
         yield f"{_CHANGES[name]:<26}{_figures(effect)}"
     yield f"({effects.tokens:,} target tokens)\n"
-    yield f"{'rank correlation':<26}{'tau':>8}{'deviation':>12}{'tokens':>9}"
-    for (one, other), tau in found.correlations.items():
-        yield f"{f'{_MEASURES[one]}, {_MEASURES[other]}':<26}{_rank(tau)}"
-    yield f"({found.sentences:,} sentences)\n"
+    if found.correlations:
+        yield f"{'rank correlation':<26}{'tau':>8}{'deviation':>12}{'tokens':>9}"
+        for (one, other), tau in found.correlations.items():
+            yield f"{f'{_MEASURES[one]}, {_MEASURES[other]}':<26}{_rank(tau)}"
+        yield f"({found.sentences:,} sentences)\n"
     yield from (f"- {meaning}" for meaning in _MEANINGS)
 
 

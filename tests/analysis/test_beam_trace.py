@@ -148,4 +148,4 @@ def test_saved_examples_load_unchanged(model, tmp_path):
 def test_examples_have_text_on_both_sides():
     """A pair with a blank side has no attention, so the first of these could not be shown."""
     pairs = ParallelCorpus(["a b c d e f g h", "a b c", "", "a b c d e f"], ["", "x y", "z", "v w"])
-    assert example_lines(SimpleNamespace(pairs=pairs)) == [3]
+    assert example_lines(SimpleNamespace(pairs=pairs, source_lengths=[8, 3, 0, 6])) == [3]

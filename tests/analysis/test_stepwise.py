@@ -12,7 +12,7 @@ from seq2seq_attn.analysis.stepwise import (
     continuations,
     decode_steps,
     decoded,
-    source_ids,
+    source_item,
     source_tokens,
 )
 from seq2seq_attn.attention import Normalizer
@@ -202,7 +202,7 @@ def test_a_source_is_text_or_tokens_and_must_be_known(model):
     assert run(model, ["a", "<unk>"]).steps == run(model, "a q").steps
     assert run(model, ["a", "<unk>"]).source == ("a", "<unk>", "</s>")
     most = model.config.data.max_length
-    assert len(source_ids(model, ["a"] * (most + 3))) == len(source_tokens(model, ["a"] * (most + 3))) == most + 1
+    assert len(source_item(model, ["a"] * (most + 3))) == len(source_tokens(model, ["a"] * (most + 3))) == most + 1
     for tokens, message in (
         (["q"], "'q' is not in this model's vocabulary, .* <unk>"),
         (["a", "</s>"], "'</s>' is not in this model's vocabulary, or not allowed"),

@@ -140,7 +140,8 @@ def test_a_second_reference_of_each_source_is_no_further_evidence(grid, results,
     test = read_test(grid.runs[0].config.data.test)
     pairs = ParallelCorpus([*test.pairs.source] * 2, [*test.pairs.target] * 2)
     gold = GoldCorpus(test.gold.sure * 2, test.gold.possible * 2)
-    twice = test._replace(pairs=pairs, gold=gold, lc_tok=[lc_norm_tok(line, "en") for line in pairs.target])
+    lc_tok = [lc_norm_tok(line, "en") for line in pairs.target]
+    twice = test._replace(pairs=pairs, source_lengths=test.source_lengths * 2, gold=gold, lc_tok=lc_tok)
 
     def doubled(run):
         lists = {name: getattr(run, name) for name in ("translations", "links", "entropies")}

@@ -17,7 +17,7 @@ import torch
 from small_models import GRAPHS, LETTERS
 
 from seq2seq_attn.analysis.step_interventions import Intervention
-from seq2seq_attn.analysis.stepwise import continuations, decode_steps, decoded, source_ids
+from seq2seq_attn.analysis.stepwise import continuations, decode_steps, decoded, source_item
 from seq2seq_attn.api.experiments import Comparison
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.source import pad
@@ -96,7 +96,7 @@ def test_inputs_of_a_step_are_the_interventions_of_python(untrained, name, inter
         given[0] = torch.tensor(ROW)
         reads[0] = each.replace == "sentence"
     with torch.inference_mode():
-        memory = opened.model.encode(pad([source_ids(model, SOURCE), source_ids(model, OTHER)]))
+        memory = opened.model.encode(pad([source_item(model, SOURCE), source_item(model, OTHER)]))
         state = opened.model.start(memory)
         changes = Changes(given, is_given, is_uniform, reads)
         step, attended = opened.step(torch.full((2,), opened.model.start_token), state, memory, changes)

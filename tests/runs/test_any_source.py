@@ -119,6 +119,29 @@ def test_links_are_compared_with_gold_links_between_frames_and_words(model, data
         model.align(pairs).agreement(tmp_path / "beyond.align")
 
 
+def test_the_steps_of_frames_are_read_and_changed(model, files):
+    source = next(line for line in files[0] if len(np.load(line)) == 8)
+    other = next(line for line in files[0] if len(np.load(line)) == 4)
+    for options in ({"beam_size": 1}, {"beam_size": 2}):
+        found = model.steps(source, **options)
+        matrix = model.attention(source, found.text)
+        assert found.source == matrix.source
+        np.testing.assert_allclose([step.weights for step in found.steps], matrix.weights, atol=1e-5)
+    first = {"replace": "weights", "weights": [1, 0, 0, 0]}
+    assert model.steps(source, "a b", interventions=[first]).steps[1].layers[0].weights == [[1, 0, 0, 0]]
+    read = model.steps(source, interventions=[{"replace": "sentence", "other": other}])
+    assert read.steps[0].token == model.steps(other).steps[0].token
+    with pytest.raises(UserError, match="5 weights for 4"):
+        model.steps(source, interventions=[{"replace": "weights", "weights": [1] * 5}])
+
+
+def test_the_weights_of_frames_are_changed_and_compared(model, files):
+    found = model.faithfulness(list(zip(*files, strict=True)))
+    effects = found.interventions.effects
+    assert effects["of_another_sentence"].log_probability < effects["another_erased"].log_probability
+    assert (found.sentences, found.correlations) == (0, {})
+
+
 def test_a_run_of_frames_is_evaluated(model):
     scores = model.evaluate()
     assert scores["bleu"]["value"] > 50
@@ -235,9 +258,8 @@ def test_options_that_need_text_are_refused_in_one_line(values, changes):
 @pytest.mark.parametrize(
     "use",
     [
-        lambda model, line: model.steps(line),
+        lambda model, line: model.steps([line]),
         lambda model, line: model.neighbors(line),
-        lambda model, line: model.faithfulness([(line, "a")] * 2),
         lambda model, line: model.export("html", model.folder.parent / "page.html"),
         lambda model, line: model.translate([line], shortlist=5),
         lambda model, line: model.translate([line], replace_unknown=True),
