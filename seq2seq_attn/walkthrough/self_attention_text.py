@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from rich.cells import cell_len
 from torch import Tensor
 
 from seq2seq_attn.attention import ScaledDot, Sinusoidal, Softmax
@@ -14,7 +15,6 @@ from seq2seq_attn.walkthrough.text import (
     GAP,
     INDENT,
     as_weights,
-    cells,
     column,
     products,
     right,
@@ -121,7 +121,7 @@ def _sum(one: Walk, labels: Sequence[str]) -> list[str]:
 def _two_heads(walk: SelfAttentionWalk, names: Sequence[str]) -> list[str]:
     joined = torch.cat([_stack(head, "context") for head in walk.heads], dim=1)
     tables = [_head(number, head, names, scores=True) for number, head in enumerate(walk.heads, start=1)]
-    if max(cells(line) for each in tables for line in each.splitlines()) > WIDTH:
+    if max(cell_len(line) for each in tables for line in each.splitlines()) > WIDTH:
         tables = [_head(number, head, names, scores=False) for number, head in enumerate(walk.heads, start=1)]
     return [
         "5. Two heads: each attends with its half of every q, k and v, so a word can ask two questions at once",
@@ -198,7 +198,7 @@ def _vectors(matrix: Tensor, width: int = VECTOR) -> list[str]:
 
 def _block(heading: str, lines: Sequence[str]) -> list[str]:
     """A column of a table with its heading at the left edge."""
-    return [heading + " " * (max(map(cells, lines)) - cells(heading)), *lines]
+    return [heading + " " * (max(map(cell_len, lines)) - cell_len(heading)), *lines]
 
 
 def _grid(heading: str, names: Sequence[str], shown: Callable[[Tensor], list[str]], matrix: Tensor) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from rich.cells import cell_len
 from torch import Tensor
 
 from seq2seq_attn.attention import Normalizer, Scorer, own_options
@@ -100,7 +100,7 @@ def _normalize(walk: Walk, step: WalkStep, labels: Sequence[str]) -> str:
 
 def _sum(walk: Walk, step: WalkStep, labels: Sequence[str]) -> str:
     heading = f"3. Sum: the context is the sum of the values, each times its weight\n{INDENT}C = Σ_j a_j v_j"
-    room = (WIDTH - 23 - max(map(cells, labels))) // 2
+    room = (WIDTH - 23 - max(map(cell_len, labels))) // 2
     times = [f"{a} · [{v}]" for a, v in zip(as_weights(step.weights), rows(walk.values, room), strict=True)]
     read = rows(torch.cat((step.terms, step.context[None])), room)
     return f"{heading}\n{table([*labels, ''], [*times, 'C'], [f'= [{each}]' for each in read])}"
@@ -126,7 +126,7 @@ def _vectors(matrix: Tensor) -> list[str]:
 
 
 def short(word: str, longest: int = LONGEST_WORD) -> str:
-    while cells(word) > longest:
+    while cell_len(word) > longest:
         word = f"{word[:-2]}{ELLIPSIS}"
     return word
 
@@ -163,15 +163,10 @@ def rows(matrix: Tensor, width: int, places: int | None = None) -> list[str]:
 
 def table(labels: Sequence[str], *columns: Sequence[str]) -> str:
     """One line per label, with its text in each column."""
-    width = max(map(cells, labels))
-    left = [label + " " * (width - cells(label)) for label in labels]
+    width = max(map(cell_len, labels))
+    left = [label + " " * (width - cell_len(label)) for label in labels]
     lines = zip(left, *map(right, columns), strict=True)
     return "\n".join((INDENT + GAP.join(line)).rstrip() for line in lines)
-
-
-def cells(text: str) -> int:
-    """The width of a text in terminal columns; a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _places(numbers: Tensor) -> int:
@@ -181,5 +176,5 @@ def _places(numbers: Tensor) -> int:
 
 
 def right(texts: Sequence[str]) -> list[str]:
-    width = max(map(cells, texts))
-    return [" " * (width - cells(text)) + text for text in texts]
+    width = max(map(cell_len, texts))
+    return [" " * (width - cell_len(text)) + text for text in texts]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hand_made_measurements import PEER, measurement
+from hand_made_measurements import measurement
 
 from benchmarks.records import Sitting
 from seq2seq_attn.errors import UserError
@@ -20,16 +20,6 @@ def test_the_floor_adds_the_times_of_products_and_bytes(sitting):
     """A token takes 1 / 20,000 s of products and 1 / 60,000 s of bytes: 4 / 60,000 s."""
     assert sitting.floor(measurement("training", 1.0).job) == pytest.approx(15_000)
     assert sitting.floor(measurement("training", 1.0, precision="fp32").job) is None
-
-
-def test_every_value_of_a_sweep_has_its_own_floor(sitting):
-    swept = measurement("training", 1.0, sweep="length", batch=16, length=400)
-    assert sitting.floor(swept.job) == pytest.approx(9970 * 2 / 3)
-
-
-def test_a_peer_is_named_without_our_model():
-    assert measurement("training", 1.0).name == "seq2seq_attn, additive, bf16"
-    assert measurement("training", 1.0, precision="fp32", system=PEER).name == f"{PEER}, fp32"
 
 
 def test_a_saved_sitting_loads_unchanged(sitting, tmp_path):

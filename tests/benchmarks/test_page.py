@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hand_made_measurements import PEER, measurement
 
-from benchmarks.page import plot_sweep, plot_training, write_page
+from benchmarks.page import plot_sweep, write_page
 from benchmarks.tables import sitting_tables
 
 
@@ -65,14 +65,6 @@ def test_what_was_not_measured_is_not_shown(sitting):
     assert any("floor" in line.get_label() for line in plot_sweep(sitting, "length", "training", swept).axes[0].lines)
 
 
-def test_only_a_plot_with_floors_mentions_them(sitting):
-    training = [each for each in sitting.figures if each.job.what == "training" and each.job.sweep is None]
-    for figures, has_floor in ((sitting.figures, True), (training, False)):
-        picture = plot_training(replace(sitting, figures=figures), training)
-        assert ("floor" in picture.axes[-1].get_xlabel()) == has_floor
-        assert any(axes.lines for axes in picture.axes) == has_floor
-
-
 def test_the_page_has_every_cell_and_every_plot(sitting, tmp_path):
     sitting.save(tmp_path / "speed.json")
     page, *pictures = write_page(tmp_path / "docs" / "speed.md", [tmp_path / "speed.json"])
@@ -85,14 +77,6 @@ def test_the_page_has_every_cell_and_every_plot(sitting, tmp_path):
     shown = ["1_training.svg", "1_parts.svg", "1_training_by_length.svg"]
     assert [picture.name for picture in pictures] == shown
     assert all(f"](speed/{name})" in text and (page.parent / "speed" / name).exists() for name in shown)
-
-
-def test_equal_measurements_give_equal_bytes(sitting, tmp_path):
-    sitting.save(tmp_path / "speed.json")
-    first, second = (
-        [path.read_bytes() for path in write_page(tmp_path / "speed.md", [tmp_path / "speed.json"])] for _ in range(2)
-    )
-    assert first == second
 
 
 @pytest.mark.parametrize("missing", ["training", "profile"])

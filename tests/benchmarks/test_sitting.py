@@ -43,12 +43,6 @@ def test_peers_follow_our_jobs_of_the_same_model_in_fp32():
     ]
 
 
-def test_without_peers_there_are_only_our_jobs():
-    assert {
-        task.system for task in plan_tasks(common_jobs(["training"], ["additive"], ["fp32"], 2, 64), EFFORT, None)
-    } == {OURS}
-
-
 def test_the_floor_and_the_parts_of_a_step_are_those_of_recurrent_models():
     jobs = common_jobs(["training", "products", "profile"], ["additive", "transformer"], ["fp32"], 2, 64)
     assert [(job.what, job.model) for job in jobs] == [
