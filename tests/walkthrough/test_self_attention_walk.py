@@ -7,12 +7,12 @@ from math import e, exp, sqrt
 import numpy as np
 import pytest
 import torch
+from rich.cells import cell_len
 
 from seq2seq_attn.attention import Attention, MultiHead, ScaledDot, SelfAttention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.walkthrough import VECTORS, walk
 from seq2seq_attn.walkthrough.self_attention import PARAMETERS
-from seq2seq_attn.walkthrough.text import cells
 
 W_Q, W_K, W_V, W_O = (np.array(matrix, dtype=float) for matrix in PARAMETERS.values())
 PE = np.array([[np.sin(p), np.cos(p), np.sin(p / 100), np.cos(p / 100)] for p in range(3)])
@@ -156,14 +156,14 @@ def test_every_number_that_is_printed_is_that_of_numpy():
 def test_the_text_fits_a_page():
     lines = str(walk("self-attention")).splitlines()
     assert len(lines) <= 85
-    assert max(map(cells, lines)) <= 120
+    assert max(map(cell_len, lines)) <= 120
 
 
 @pytest.mark.parametrize("words", [None, ["conscientiousness"] * 3, ["汤姆追逐杰瑞"] * 3])
 @pytest.mark.parametrize("scale", [1e-6, 0.1, 1, 10, 300, 1e5, 1e9])
 def test_every_line_fits_a_terminal_of_120_columns(scale, words):
     text = str(walk("self-attention", states=scale * RANDOM, words=words))
-    assert max(map(cells, text.splitlines())) <= 120
+    assert max(map(cell_len, text.splitlines())) <= 120
 
 
 def test_no_number_of_ordinary_vectors_is_left_out():

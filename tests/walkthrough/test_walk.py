@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from rich.cells import cell_len
 
 from seq2seq_attn.attention import (
     Additive,
@@ -21,7 +22,6 @@ from seq2seq_attn.attention import (
 )
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.walkthrough import walk
-from seq2seq_attn.walkthrough.text import cells
 
 QUERIES, STATES, QUERY, KEY, VALUE = 3, 4, 5, 7, 2
 
@@ -140,7 +140,7 @@ def test_values_are_shown_separately_only_if_they_differ_from_the_keys():
 def test_every_line_fits_a_terminal_of_80_columns(size, scale, words):
     for made in (Dot(size, size), Additive(size, size).double()):
         text = str(walk(Attention(made), scale * rows(2, size), scale * rows(12, size), words=words))
-        assert max(map(cells, text.splitlines())) <= 80
+        assert max(map(cell_len, text.splitlines())) <= 80
 
 
 def test_every_scorer_of_the_package_can_be_walked_through():
@@ -151,7 +151,7 @@ def test_every_scorer_of_the_package_can_be_walked_through():
         walked = walk(attention, queries, keys)
         contexts, _ = attention(queries[None], attention.prepare(keys[None]))
         torch.testing.assert_close(torch.stack([each.context for each in walked.steps]), contexts[0], msg=name)
-        assert max(map(cells, str(walked).splitlines())) <= 80, name
+        assert max(map(cell_len, str(walked).splitlines())) <= 80, name
 
 
 def test_nothing_of_the_walk_hangs_on_the_gradient():
