@@ -198,7 +198,6 @@ def anchor(path: str) -> str:
 _MODELS = {
     "The interface": ["corpora.source", "models.seq2seq", "models.encoder", "models.head", "models.config"],
     "Ensembles": ["models.ensemble"],
-    "Encoder and decoder": ["models.encoder_decoder"],
     "The recurrent family": [
         f"models.recurrent.{name}" for name in ("seq2seq", "encoder", "decoders", "bahdanau", "luong", "conditional")
     ],

@@ -1,4 +1,4 @@
-"""The interface of a model, which is all that search, training, alignment and analysis use.
+"""The interface of a model, which is all that search, training, alignment and analysis use; what all families share.
 
 A model holds B sources in its memory and N = B * K hypotheses in its state: K adjacent ones for each source, with K = 1
 in greedy search and K the beam size in beam search. The memory is not copied for the hypotheses of a beam; K queries
@@ -25,7 +25,8 @@ from seq2seq_attn.attention import (
     each_tensor,
 )
 from seq2seq_attn.corpora.source import Source, Tokens
-from seq2seq_attn.models.encoder import Encoded
+from seq2seq_attn.models.embedding import Embedding
+from seq2seq_attn.models.encoder import Encoded, Encoder, TokenEncoder
 from seq2seq_attn.models.head import Head, Read
 from seq2seq_attn.models.replace import replace_modules, with_parts
 
@@ -264,6 +265,41 @@ class Seq2Seq(nn.Module, ABC):
 
     def _missing(self, method: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} does not define {method}")
+
+
+class EncoderDecoder(Seq2Seq):
+    """An encoder, whose states a decoder reads; subclasses define how."""
+
+    def __init__(self, encoder: Encoder, target_embedding: Embedding, head: Head) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.target_embedding = target_embedding
+        self.head = head
+
+    @abstractmethod
+    def prepare(self, encoded: Encoded) -> Any:
+        """The states as the decoder reads them (Rows), computed once."""
+
+    def encode(self, source: Source) -> Memory:
+        return self._memory(self.encoder(source), source)
+
+    def embed_source(self, source: Source) -> Tensor:
+        return self.encoder.embed(source)
+
+    def encode_embedded(self, embedded: Tensor, source: Source) -> Memory:
+        return self._memory(self.encoder.encode_embedded(embedded, source), source)
+
+    def _memory(self, encoded: Encoded, source: Source) -> Memory:
+        return Memory(self.prepare(encoded), encoded.is_state, self.head.prepare(source))
+
+    def encoder_states(self, source: Source) -> Encoded:
+        encoded: Encoded = self.encoder(source)
+        return encoded
+
+    def embedding_tables(self) -> EmbeddingTables:
+        if not isinstance(self.encoder, TokenEncoder):
+            raise self._missing("embedding_tables for a source without tokens")
+        return EmbeddingTables(self.encoder.embedding.table, self.target_embedding.table)
 
 
 class Wrapper(Seq2Seq):

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from seq2seq_attn.attention import Context, PreparedSource
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoded, Encoder
-from seq2seq_attn.models.encoder_decoder import EncoderDecoder
 from seq2seq_attn.models.head import Head, Read
-from seq2seq_attn.models.seq2seq import Decoded, Memory, Step
+from seq2seq_attn.models.seq2seq import Decoded, EncoderDecoder, Memory, Step
 from seq2seq_attn.models.transformer.decoder import TransformerDecoder
 
 
