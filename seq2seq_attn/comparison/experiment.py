@@ -222,9 +222,7 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
     bases = {arm: base_of(arm) for arm in experiment.arms}
     return parse_overridden(
         [each for each in overrides if each not in own],
-        lambda given, origin: make_grid(
-            experiment, {arm: override(each, given) for arm, each in bases.items()}, path if origin else None
-        ),
+        lambda given: make_grid(experiment, {arm: override(each, given) for arm, each in bases.items()}, path),
     )
 
 
@@ -238,30 +236,32 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
     for arm, change in experiment.arms.items():
         if SEEDS in bases[arm]:
             raise ConfigError(
-                f"{place}arm {arm!r}: its base has seeds; give them to the experiment, or to the arm", (SEEDS,)
+                f"arm {arm!r}: its base has seeds; give them to the experiment, or to the arm", (SEEDS,), place
             )
         try:
             config = parse(ArmConfig, merge(bases[arm], _without(BASE, change)))
         except ConfigError as error:
             base = experiment.base_of(arm)
             origin = f"{base}: " if isinstance(base, Path) and not _is_changed(change, error.keys) else ""
-            raise ConfigError(f"{place}arm {arm!r}: {origin}{error}", error.keys) from None
+            raise ConfigError(f"arm {arm!r}: {origin}{error}", error.keys, place) from None
         runs += [
             ArmRun(arm, seed, config.run(seed), run_folder(arm, seed), config.match_parameters)
             for seed in config.seeds or experiment.seeds
         ]
         if key := _scored_otherwise(runs[-1].config, runs[0].config):
             raise ConfigError(
-                f"{place}arm {arm!r} has another {key} than arm {runs[0].arm!r}; arms are compared on one test set and "
+                f"arm {arm!r} has another {key} than arm {runs[0].arm!r}; arms are compared on one test set and "
                 "scored alike: set it in base, and alike where an arm has a base of its own",
                 tuple(key.split(".")),
+                place,
             )
     sizes = [key for key in (experiment.tune.values if experiment.tune else ()) if _may_change_sizes(key)]
     if sizes and any(run.match_parameters for run in runs):
         raise ConfigError(
-            f"{place}tune.values has {sizes[0]}, and an arm has match_parameters; arms are matched before any is "
+            f"tune.values has {sizes[0]}, and an arm has match_parameters; arms are matched before any is "
             "tuned: leave one of the two out",
             ("tune", "values"),
+            place,
         )
     return RunGrid(experiment, runs)
 

@@ -51,21 +51,20 @@ def wanted(errors: Sequence[ErrorDetails]) -> str:
     return f"{' or '.join(dict.fromkeys(kinds))} is wanted"
 
 
-def explain(record: type[Strict], error: ValidationError, values: Mapping[str, Any], path: Path | None) -> str:
-    """The first mistake in the values of a record; `path` is the file that they come from, if any."""
+def explain(record: type[Strict], error: ValidationError, values: Mapping[str, Any]) -> str:
+    """The first mistake in the values of a record."""
     errors = error.errors()
     first, keys = errors[0], place_of(errors[0], values)
-    place = "" if path is None else f"{path}{_line(path, keys)}: "
     name = ".".join(keys)
     if first["type"] in ("extra_forbidden", "invalid_key"):
         known = ", ".join(_keys_at(record, keys[:-1], values))
         name = ".".join([*keys, *_single_keys(first["input"])])
-        return f"{place}unknown key {shown(name)}{_nearest_path(name, record, values)}; known here: {known}"
+        return f"unknown key {shown(name)}{_nearest_path(name, record, values)}; known here: {known}"
     if first["type"] == "missing" and keys[-1] == first["loc"][-1]:
-        return f"{place}{name} is missing and has no default"
+        return f"{name} is missing and has no default"
     subject = f"{name}{_shown(first['input'])}: " if name else ""  # none for a rule about the whole record
     rule = wanted([each for each in errors if place_of(each, values) == keys])
-    return f"{place}{subject}{rule}{_way_out(record, first, keys, values)}"
+    return f"{subject}{rule}{_way_out(record, first, keys, values)}"
 
 
 def place_of(error: ErrorDetails, values: Any) -> tuple[str, ...]:
@@ -173,7 +172,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def _line(path: Path, keys: tuple[str, ...]) -> str:
+def line_of(path: Path, keys: tuple[str, ...]) -> str:
     """`:12`, the line in a YAML file of the longest prefix of these keys that it contains; "" if none."""
     node, line = compose_yaml(read_text(path, MAX_CHARACTERS)), None
     for key in keys:

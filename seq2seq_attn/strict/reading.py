@@ -12,15 +12,16 @@ from pydantic import ValidationError
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.plain import MAX_CHARACTERS, MAX_DEPTH, NotPlainError, YamlSyntaxError, parse_yaml
 from seq2seq_attn.files.reading import read_text
-from seq2seq_attn.strict.mistakes import explain, place_of
+from seq2seq_attn.strict.mistakes import explain, line_of, place_of
 from seq2seq_attn.strict.records import Strict
 
 
 class ConfigError(UserError):
-    """A mistake in the values of a record, at these keys."""
+    """A mistake in the values of a record, at these keys; `place` says where they come from."""
 
-    def __init__(self, message: str, keys: tuple[str, ...]) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, keys: tuple[str, ...], place: str = "") -> None:
+        super().__init__(f"{place}{message}")
+        self.message = message
         self.keys = keys
 
 
@@ -55,32 +56,27 @@ def parse_values(
     record: type[Record], values: Mapping[str, Any], overrides: Sequence[Override], path: Path | None = None
 ) -> Record:
     """As `load`, for values that were read from a file or given in Python."""
-    return parse_overridden(
-        overrides, lambda given, origin: parse(record, override(values, given), path if origin else None)
-    )
+    return parse_overridden(overrides, lambda given: parse(record, override(values, given), path))
 
 
-def parse_overridden(overrides: Sequence[Override], parse: Callable[[Sequence[Override], bool], Parsed]) -> Parsed:
+def parse_overridden(overrides: Sequence[Override], parse: Callable[[Sequence[Override]], Parsed]) -> Parsed:
     """What `parse` makes of the overrides; its ConfigError is blamed on the command line if an override causes it.
 
-    Overrides that are no text were given in Python.
-
-    `parse(overrides, with_origin)` is also called without overrides, to find that out. It names the origin of the
-    values, such as their file, in its errors only if `with_origin` is true.
+    `parse` is called without overrides as well, to find that out. Overrides that are no text were given in Python.
     """
     try:
-        return parse(overrides, False)
+        return parse(overrides)
     except ConfigError as error:
         given = [tuple(overridden_key(each).split(".")) for each in overrides]
-        if any(keys[: len(error.keys)] == error.keys[: len(keys)] for keys in given):
-            try:
-                parse((), False)
-            except ConfigError as without:
-                if str(without) == str(error):
-                    return parse(overrides, True)
-            place = "command line" if isinstance(overrides[0], str) else "override"
-            raise UserError(f"{place}: {error}") from None
-    return parse(overrides, True)  # raises the error with the file
+        if not any(keys[: len(error.keys)] == error.keys[: len(keys)] for keys in given):
+            raise
+        try:
+            parse(())
+        except ConfigError as without:
+            if str(without) == str(error):
+                raise
+        place = "command line" if isinstance(overrides[0], str) else "override"
+        raise UserError(f"{place}: {error.message}") from None
 
 
 def parse(record: type[Record], values: Mapping[str, Any], path: Path | None = None) -> Record:
@@ -88,7 +84,9 @@ def parse(record: type[Record], values: Mapping[str, Any], path: Path | None = N
     try:
         return record.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(explain(record, error, values, path), place_of(error.errors()[0], values)) from None
+        keys = place_of(error.errors()[0], values)
+        place = "" if path is None else f"{path}{line_of(path, keys)}: "
+        raise ConfigError(explain(record, error, values), keys, place) from None
 
 
 def dump(record: Strict | Mapping[str, Any]) -> str:

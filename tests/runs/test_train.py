@@ -150,27 +150,6 @@ def test_fewer_epochs_than_an_interrupted_run_has_are_refused_before_anything_is
     assert after == before
 
 
-@pytest.mark.parametrize("name", ["chapter.txt", "config.yaml"])  # a config.yaml alone does not make a folder a run
-def test_a_folder_that_is_not_a_run_is_never_modified(config, tmp_path, name):
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / name).write_text("years of work")
-    for if_exists in ("refuse", "resume", "overwrite"):
-        with pytest.raises(UserError, match="exists and is not a run"):
-            train(config, tmp_path / "thesis", if_exists=if_exists)
-    assert (tmp_path / "thesis" / name).read_text() == "years of work"
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "fixed/seed-1/model.safetensors", "checkpoints/mine.txt"])
-def test_foreign_files_in_a_run_are_refused_by_name_before_anything_is_removed(trained, config, tmp_path, name):
-    path = tmp_path / "run" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("years of work")
-    before = {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()}
-    with pytest.raises(UserError, match=rf"{name}: was not written by the run"):
-        train(config, tmp_path / "run", if_exists="overwrite")
-    assert {each: each.read_bytes() for each in (tmp_path / "run").rglob("*") if each.is_file()} == before
-
-
 def test_a_run_keeps_two_checkpoints_and_its_files_follow_the_umask(config, tmp_path):
     before = os.umask(0o027)
     try:
@@ -209,42 +188,6 @@ def test_resuming_does_not_delete_a_finished_run_without_its_last_checkpoint(tra
     with pytest.raises(UserError, match="cannot continue"):
         train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
-
-
-def test_a_run_with_only_its_own_files_is_replaced_completely(trained, config, tmp_path):
-    (tmp_path / "run" / ".seq2seq_attn.4711.part").write_text("half of a file")
-    train(changed(config, max_epochs=1), tmp_path / "run", if_exists="overwrite")
-    assert not list((tmp_path / "run").rglob("*.part"))
-    assert read_metrics(tmp_path / "run")["training"]["epochs"] == 1
-
-
-@pytest.mark.parametrize(
-    "spoil", [lambda content: content[:100], lambda content: b"PK\x03\x04" + content, lambda content: b""]
-)
-def test_a_truncated_or_foreign_model_file_is_named(trained, tmp_path, spoil):
-    path = tmp_path / "run" / "model.safetensors"
-    path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(UserError, match=r"model\.safetensors: damaged or edited"):
-        TrainedModel.load(tmp_path / "run")
-    (tmp_path / "run" / "SHA256SUMS").write_text("# seq2seq_attn\n")
-    with pytest.raises(UserError, match=r"model\.safetensors: not the model of .* or truncated"):
-        TrainedModel.load(tmp_path / "run")
-
-
-def test_the_weights_of_another_model_are_refused(trained, config, tmp_path):
-    values = config.model_dump(mode="json")
-    values["model"]["decoder"]["hidden_size"] = 11
-    train(parse(Config, values), tmp_path / "wider")
-    (tmp_path / "wider" / "model.safetensors").rename(tmp_path / "run" / "model.safetensors")
-    (tmp_path / "run" / "SHA256SUMS").write_text("# seq2seq_attn\n")
-    with pytest.raises(UserError, match="not the model of"):
-        TrainedModel.load(tmp_path / "run")
-
-
-def test_an_unfinished_run_says_how_to_continue(trained, tmp_path):
-    (tmp_path / "run" / "model.safetensors").unlink()
-    with pytest.raises(UserError, match="--resume"):
-        TrainedModel.load(tmp_path / "run")
 
 
 def test_long_lines_are_reported_in_training_and_truncated_in_translation(config, tmp_path):

@@ -69,12 +69,16 @@ def test_a_run_resumes_with_its_own_configuration_and_is_not_replaced_with_it(ru
 
 
 @pytest.mark.parametrize(
-    "content", ["", "of mine", f"{'0' * 64}  thesis.txt\n", "# seq2seq_attn of mine\n", "\0" * 100]
+    ("name", "content"),
+    [
+        ("config.yaml", "of mine"),
+        *(("SHA256SUMS", each) for each in ("", f"{'0' * 64}  thesis.txt\n", "# seq2seq_attn of mine\n", "\0" * 100)),
+    ],
 )
-def test_the_manifest_of_another_program_makes_no_run(config, tmp_path, content):
+def test_without_the_manifest_of_this_program_a_folder_is_no_run(config, tmp_path, name, content):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    (tmp_path / "mine" / "SHA256SUMS").write_text(content)
+    (tmp_path / "mine" / name).write_text(content)
     before = files(tmp_path)
     for if_exists in ("refuse", "resume", "overwrite"):
         with pytest.raises(UserError, match="exists and is not a run"):
@@ -96,6 +100,8 @@ def test_a_run_without_its_manifest_is_neither_used_nor_replaced(run, config):
 @pytest.mark.parametrize(
     "name",
     [
+        "notes.txt",
+        "fixed/seed-1/model.safetensors",
         "checkpoints/epoch-7.safetensors",
         "test.notes.txt",
         "source.mine.json",
@@ -105,8 +111,8 @@ def test_a_run_without_its_manifest_is_neither_used_nor_replaced(run, config):
         ".seq2seq_attn.notes",
     ],
 )
-def test_a_file_with_a_name_like_those_of_a_run_is_not_removed(run, config, name):
-    (run / name).parent.mkdir(exist_ok=True)
+def test_a_foreign_file_in_a_run_is_refused_by_name_and_not_removed(run, config, name):
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
     (run / name).write_text("mine")
     before = files(run)
     with pytest.raises(UserError, match=rf"{name}: was not written by the run"):
