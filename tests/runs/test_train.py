@@ -291,7 +291,8 @@ def test_perplexity_and_entropy_are_computed_on_the_references(trained):
     assert scores["attention_entropy"] == pytest.approx(rows.mean())
     ends = np.cumsum([len(each.weights) for each in forced])[:-1]
     assert reading.entropies == pytest.approx([of_pair.mean() for of_pair in np.split(rows, ends)])
-    assert reading.links == [merge_words(trained, *each).links for each in zip(*pairs[:2], forced, strict=True)]
+    merged = [merge_words(trained, *each) for each in zip(pairs.source, pairs.target, forced, strict=True)]
+    assert reading.links == [words.links for words in merged]
 
 
 def test_truncated_test_sentences_are_reported(trained, tmp_path):
