@@ -58,12 +58,9 @@ class PairFiles(Strict):
 class SeveralFiles(PairFiles):
     """One corpus; or several, in their order, for which a list may stand in place of this record."""
 
-    corpora: tuple[PairFiles, ...] = ()  # instead of the files above
+    alone = "corpora"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _list_of_corpora(cls, values: Any) -> Any:
-        return {"corpora": values} if isinstance(values, (list, tuple)) else values
+    corpora: tuple[PairFiles, ...] = ()  # instead of the files above
 
     def _require_files(self) -> None:
         if not self.corpora:

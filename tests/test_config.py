@@ -1,16 +1,19 @@
 """Configurations: strict, complete, and a mistake is said in one line."""
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 from sacrebleu import BLEU
 
-from seq2seq_attn.comparison.experiment import Experiment
+from seq2seq_attn.comparison.experiment import Experiment, read_experiment
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import Strict, dump, load, merge, override, parse
+from seq2seq_attn.strict.keys import json_schema
 
+ROOT = Path(__file__).parents[1]
 FILES = {"source": "a", "target": "b"}
 LEAST = {"data": {"train": FILES, "validation": FILES}}
 
@@ -287,3 +290,42 @@ def test_the_first_reference_is_the_target(target):
 def test_an_override_that_is_given_twice_is_refused():
     with pytest.raises(UserError, match="override 'seed': given more than once"):
         override({}, ["seed=1", "training.max_epochs=2", "seed=2"])
+
+
+class TestSchema:
+    """Its keys in an editor: what the package reads is valid, and a typo is not."""
+
+    @pytest.fixture
+    def validator(self):
+        jsonschema = pytest.importorskip("jsonschema")
+        return jsonschema.Draft202012Validator(json_schema(Config))
+
+    def test_the_configurations_of_experiments_are_valid(self, validator, monkeypatch):
+        monkeypatch.chdir(ROOT)
+        for name in ("ablation", "scan-length"):
+            grid = read_experiment(Path(f"experiments/{name}/experiment.yaml"))
+            for config in {run.arm: run.config for run in grid.runs}.values():
+                assert not list(validator.iter_errors(yaml.safe_load(dump(config))))
+
+    @pytest.mark.parametrize("scorer", ["additive", "my_file.py:Mine", {"name": "additive", "hidden_size": 3}])
+    def test_short_forms_are_valid(self, validator, scorer):
+        data = {"train": [FILES, FILES | {"weight": 2}], "validation": FILES}
+        assert validator.is_valid({"data": data, "model": {"context": {"scorer": scorer}}})
+        assert validator.is_valid({"data": data, "model": {"encoder": {"kind": "my_file.py:Mine", "depth": 3}}})
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"modle": {}},
+            {"model": {"encodr": {}}},
+            {"model": {"decoder": {"kind": "luong", "input_feding": False}}},
+            {"training": {"max_epochs": 0}},
+        ],
+    )
+    def test_a_mistake_is_marked(self, validator, wrong):
+        assert validator.is_valid(LEAST)
+        assert not validator.is_valid(LEAST | wrong)
+
+    def test_keys_have_their_meanings(self, validator):
+        properties = validator.schema["$defs"]["TrainingConfig"]["properties"]
+        assert properties["max_epochs"]["description"] == "an upper limit"

@@ -25,7 +25,7 @@ from seq2seq_attn.attention import user_code
 
 Part = TypeVar("Part")
 
-ENTRY_POINTS = "seq2seq_attn.scorers"  # the group in which a distribution declares its scorers, normalizers, windows
+ENTRY_POINTS = "seq2seq_attn.parts"  # the group in which a distribution declares scorers, encoders and other parts
 
 
 _registries: list[Registry[Any]] = []

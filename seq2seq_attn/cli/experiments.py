@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
@@ -37,6 +38,9 @@ def train(
             "--keys", help="List the keys of a configuration, or those at KEY.PATH in place of CONFIG, and exit."
         ),
     ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of a configuration, for editors, and exit.")
+    ] = False,
     plugin: Plugin = None,
 ) -> None:
     """Train one model and score it.
@@ -49,12 +53,19 @@ def train(
         seq2seq-attn train experiments/x.yaml --output runs/x --resume training.max_epochs=80
         seq2seq-attn train mine.yaml --plugin my_scorer.py model.context.scorer=my_scorer
         seq2seq-attn train --keys model.decoder
+        seq2seq-attn train --schema > configuration.schema.json
     """
     if keys:
         from seq2seq_attn.strict.keys import key_lines
 
         load_plugins(plugin)
         answer("\n".join(key_lines(s2s.Config, str(config or ""))))
+        return
+    if schema:
+        from seq2seq_attn.strict.keys import json_schema
+
+        load_plugins(plugin)
+        answer(json.dumps(json_schema(s2s.Config), indent=2))
         return
     if config is None:
         raise UserError("give a CONFIG, the YAML file of a run (see seq2seq-attn train --help); --keys lists its keys")

@@ -48,6 +48,7 @@ class PartConfig(Strict, extra="allow"):
     As an override, the name alone replaces the part and all its options; `{name: general}` keeps the options.
     """
 
+    alone = "name"
     key: ClassVar[str]  # its path in a configuration, for error messages
 
     name: PartName  # as `seq2seq-attn scorers` lists it, or the file of a class: my_file.py:MyClass
@@ -56,11 +57,6 @@ class PartConfig(Strict, extra="allow"):
     @abstractmethod
     def part(self) -> type[nn.Module]:
         """The class with that name; ValueError if there is none."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, (str, type)) else value
 
     @model_validator(mode="after")
     def _options_are_its_own(self) -> PartConfig:

@@ -1,4 +1,4 @@
-"""The keys of a configuration: their types, defaults and meanings, read from its records.
+"""The keys of a configuration: their types, defaults and meanings, read from its records; for editors, a JSON schema.
 
 The meaning of a key is the comment beside its field.
 """
@@ -14,6 +14,8 @@ import tokenize
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.strict.records import Strict
@@ -53,6 +55,35 @@ def key_lines(record: type[Strict], place: str = "") -> list[str]:
         hint = f"did you mean {near[0]!r}?" if near else "seq2seq-attn train --keys lists all"
         raise UserError(f"there is no key {shown(place)} in a configuration; {hint}")
     return lines
+
+
+def json_schema(record: type[Strict]) -> dict[str, Any]:
+    """A JSON schema, by which editors complete and check keys: with every kind and all meanings."""
+    return record.model_json_schema(schema_generator=_Schema)
+
+
+class _Schema(GenerateJsonSchema):
+    _around: frozenset[type[Strict]] = frozenset()  # the bases of kinds that are being described
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        record: type[Strict] = schema["cls"]
+        if issubclass(record, Tagged) and Tagged in record.__bases__:
+            return self._kinds(record)
+        own = super().model_schema(schema)
+        meanings = _meanings(record)
+        for name, value in own["properties"].items():
+            value.setdefault("description", meanings.get(name, ""))
+        return own if record.alone is None else {"anyOf": [own, own["properties"][record.alone]]}
+
+    def _kinds(self, record: type[Tagged]) -> JsonSchemaValue:
+        """One of the kinds, or one that is named by its file; one within itself may be anything."""
+        if record in self._around:
+            return {"type": "object"}
+        before, self._around = self._around, self._around | {record}
+        kinds = [self.generate_inner(kind.__pydantic_core_schema__) for kind in record.kinds().values()]
+        self._around = before
+        named = {"type": "object", "properties": {"kind": {"type": "string", "pattern": ":"}}, "required": ["kind"]}
+        return {"anyOf": [*kinds, named]}
 
 
 def kind_of(record: type[Strict]) -> str:

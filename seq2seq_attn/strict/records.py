@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every random generator takes
 Size = Annotated[int, Field(ge=1, le=1_000_000)]  # of a layer: the product of two still fits into 64 bits
@@ -20,6 +20,13 @@ class Strict(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    alone: ClassVar[str | None] = None  # the key whose value may stand in place of the record, as a scorer's name does
+
+    @model_validator(mode="before")
+    @classmethod
+    def _value_alone(cls, values: Any) -> Any:
+        return {cls.alone: values} if cls.alone and isinstance(values, (str, type, list, tuple)) else values
 
     @field_validator("*", mode="before")
     @classmethod

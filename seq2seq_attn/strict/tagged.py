@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from pydantic import ModelWrapValidatorHandler, field_serializer, field_validator, model_validator
 
 from seq2seq_attn.attention import user_code
+from seq2seq_attn.attention.registry import load_installed
 from seq2seq_attn.strict.records import Strict
 
 
@@ -26,7 +27,8 @@ class Tagged(Strict, ABC):
 
     A class may be defined again in its own module (a reloaded file, a notebook cell run twice); the same kind from
     another module is a TypeError. A kind may also be named by its file, as in `kind: my_file.py:MyConfig`; it is then
-    written so, and does not conflict with another of the same name.
+    written so, and does not conflict with another of the same name. One of an installed distribution is found by its
+    entry point.
     """
 
     _kinds: ClassVar[dict[str, type[Tagged]]]
@@ -71,6 +73,8 @@ class Tagged(Strict, ABC):
     def _find(cls, kind: str) -> type[Tagged] | None:
         """The record of this kind, None if there is none. ValueError: a file has no such class."""
         if ".py:" not in kind:
+            if kind not in cls._kinds:
+                load_installed()
             return cls._kinds.get(kind)
         return user_code.class_at(*user_code.place_and_class(kind), cls)
 
@@ -95,7 +99,8 @@ class Tagged(Strict, ABC):
         if cls._find(kind) is None and cls.model_fields["kind"].default != kind:
             near = difflib.get_close_matches(kind, cls._kinds, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(cls.kinds())}"
-            raise ValueError(f"there is no such kind; {hint} (load one of your own with --plugin FILE)")
+            own = f"{hint} (load one of your own with --plugin FILE)"
+            raise ValueError("; ".join(["there is no such kind", own, *load_installed()]))
         return kind
 
     @field_serializer("kind")

@@ -137,6 +137,10 @@ def test_an_invalid_configuration_is_refused_before_anything_is_written(refused,
     assert not (tmp_path / "run").exists()
 
 
+def test_the_schema_of_a_configuration_is_printed_for_editors(program):
+    assert "training" in json.loads(program("train", "--schema").out)["properties"]
+
+
 def test_the_keys_of_a_configuration_are_listed_with_types_defaults_and_meanings(program, refused):
     listed = program("train", "--keys").out.splitlines()
     (limit,) = (line for line in listed if line.startswith("training.max_epochs: "))

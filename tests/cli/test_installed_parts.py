@@ -1,4 +1,4 @@
-"""Scorers of other distributions, found by their entry points: a folder on the path as pip would leave it."""
+"""Parts of other distributions, found by their entry points: a folder on the path as pip would leave it."""
 
 import json
 import sys
@@ -7,6 +7,7 @@ import pytest
 
 from seq2seq_attn.attention import normalizer, normalizer_classes, scorer, scorer_classes
 from seq2seq_attn.attention.registry import load_installed
+from seq2seq_attn.models.head import HeadConfig
 
 PARTS = '''
 import math
@@ -47,7 +48,7 @@ def install(tmp_path, monkeypatch):
         information = tmp_path / "site/near_attention-1.2.dist-info"
         information.mkdir(parents=True)
         (information / "METADATA").write_text("Metadata-Version: 2.1\nName: near-attention\nVersion: 1.2\n")
-        (information / "entry_points.txt").write_text(f"[seq2seq_attn.scorers]\nnearness = {value}\n")
+        (information / "entry_points.txt").write_text(f"[seq2seq_attn.parts]\nnearness = {value}\n")
         (tmp_path / "site/near_attention.py").write_text(code)
         monkeypatch.syspath_prepend(tmp_path / "site")
         load_installed.cache_clear()
@@ -71,6 +72,29 @@ def test_a_run_is_trained_and_used_with_it_by_name_alone(program, install, toy, 
     assert program("train", toy / "toy.yaml", "--output", run, *MODEL, "training.max_epochs=1").code == 0
     install_again_in_a_new_process()
     assert program("translate", run, toy / "test.src").code == 0
+
+
+HEAD = """
+from typing import Literal
+
+from seq2seq_attn.models.head import HeadConfig, SoftmaxHead
+
+
+class NearHeadConfig(HeadConfig):
+    kind: Literal["near"] = "near"
+
+    def build(self, projection):
+        return SoftmaxHead(projection)
+"""
+
+
+def test_a_kind_of_an_installed_distribution_is_found_by_its_name(program, install, toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(HeadConfig, "_kinds", HeadConfig.kinds())
+    install(HEAD)
+    run = tmp_path / "run"
+    answer = program("train", toy / "toy.yaml", "--output", run, "model.head.kind=near", "training.max_epochs=1")
+    assert answer.code == 0, answer.err
+    assert "kind: near" in (run / "config.yaml").read_text()
 
 
 def install_again_in_a_new_process():
