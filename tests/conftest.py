@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from functools import cache
 
 import pytest
@@ -14,6 +15,10 @@ from hypothesis import HealthCheck, settings
 # each other where cores are shared; the few that tests ask for wait without spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Tests start dozens of programs, each of which would compile the package again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 shape_checks.install()
 
@@ -49,6 +54,21 @@ def the_same_random_numbers_in_every_run():
     import torch
 
     torch.manual_seed(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_checkout_and_the_memory_of_this_process_are_looked_at_once():
+    """What a run records of git and of the installed packages stays the same while tests run; and toys leave no memory.
+
+    Of the time of a toy training, these are a quarter.
+    """
+    from seq2seq_attn.runs import provenance, train
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_git", "_version"):
+            patch.setattr(provenance, name, cache(getattr(provenance, name)))
+        patch.setattr(train, "give_back_freed_memory", lambda: None)
+        yield
 
 
 @pytest.fixture

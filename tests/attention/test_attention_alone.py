@@ -22,34 +22,6 @@ from seq2seq_attn.errors import how_to_install
 ROOT = Path(__file__).parents[2]
 
 
-def run(program):
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-
-
-BESIDE_TORCH = """
-import re, sys
-from importlib.metadata import requires
-from importlib.util import find_spec
-
-# torch, and what its distribution says that it needs; the other name is the module of a distribution.
-needed = ["torch", *(re.match(r"[\\w-]+", line)[0] for line in requires("torch") if "extra ==" not in line)]
-needed = {name.lower().replace("-", "_") for name in needed} | {"mpmath", "markupsafe", "torchgen", "functorch"}
-assert "numpy" not in needed, needed
-
-
-class Only:
-    def find_spec(self, name, path=None, target=None):
-        top = name.partition(".")[0]
-        if top in sys.stdlib_module_names or top in needed:
-            return None
-        if name == "seq2seq_attn" or name.startswith("seq2seq_attn.attention"):
-            return None
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-sys.meta_path.insert(0, Only())
-"""
-
 # What the scorers do where there is nothing but torch.
 SCORERS_ALONE = """
 import torch
@@ -79,17 +51,17 @@ from seq2seq_attn.attention import shapes
 assert shapes.Query is torch.Tensor
 print(*sorted(set(sys.modules) - before - sys.stdlib_module_names))
 """
-
-
-def test_it_loads_nothing_else_and_every_scorer_runs_where_nothing_but_torch_can_be_imported():
-    loaded, alone = run(BESIDE_TORCH + WHAT_IS_LOADED + SCORERS_ALONE).splitlines()
-    assert alone == f"{len(scorer_classes())} scorers alone"
-    assert "seq2seq_attn.attention.scorer" in loaded.split()
-    foreign = [
-        name for name in loaded.split()
-        if name != "seq2seq_attn" and not name.startswith(("seq2seq_attn.attention", "torch."))
-    ]  # fmt: skip
-    assert foreign == []
+MISSING = """
+import seq2seq_attn as s2s
+print(s2s.check, s2s.scorers)
+from seq2seq_attn.__main__ import main
+sys.argv[1:] = ["check", "nowhere.py:Mine"]
+try:
+    main()
+except SystemExit as end:
+    print(end.code)
+s2s.train
+"""
 
 
 MINE = """
@@ -179,13 +151,25 @@ def test_every_law_is_checked_with_torch_alone(torch_alone):
         assert {each["verdict"] for each in record["laws"]} == {"holds"}
 
 
+def test_it_loads_nothing_else_every_scorer_runs_and_what_is_missing_is_named(torch_alone):
+    done = torch_alone("-c", WHAT_IS_LOADED + SCORERS_ALONE + MISSING)
+    loaded, scorers, functions, code = done.stdout.splitlines()
+    foreign = {name for name in loaded.split() if not name.startswith(("seq2seq_attn.attention", "torch."))}
+    assert foreign == {"seq2seq_attn"}
+    assert scorers == f"{len(scorer_classes())} scorers alone"
+    assert functions.startswith("<function check at")
+    assert code == "2"
+    assert re.search(r"^seq2seq-attn: nowhere\.py: .+$", done.stderr, re.MULTILINE)
+    last = done.stderr.splitlines()[-1]  # after torch's warning that NumPy is missing
+    assert re.match(r"ModuleNotFoundError: seq2seq_attn\.train needs \w+, which is not installed: pip install", last)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--help"], "needs typer, which is not installed: pip install 's"),
         (["check", "dot", "--timeout", "5"], "needs typer, which is not installed"),
         (["serve"], "pip install 'seq2seq_attn' (in a clone: '.')"),
-        (["check", "nowhere.py:Mine"], "nowhere.py: no such Python file"),
     ],
 )
 def test_what_needs_the_rest_of_the_package_says_in_one_line_what_to_install(torch_alone, arguments, words):
@@ -194,13 +178,6 @@ def test_what_needs_the_rest_of_the_package_says_in_one_line_what_to_install(tor
     assert done.stderr.startswith("seq2seq-attn: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
-
-
-def test_a_function_of_the_package_says_what_to_install(torch_alone):
-    done = torch_alone("-c", "import seq2seq_attn as s2s; print(s2s.check, s2s.scorers); s2s.train")
-    assert "<function check at" in done.stdout
-    last = done.stderr.splitlines()[-1]
-    assert re.match(r"ModuleNotFoundError: seq2seq_attn\.train needs \w+, which is not installed: pip install", last)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_other_versions_libraries_and_devices_are_noted(program, unrecorded, mon
     record["sessions"].insert(0, record["sessions"][0])
     (run / "provenance.json").write_text(json.dumps(record))
     monkeypatch.setattr(provenance, "PACKAGES", ("numpy",))
-    monkeypatch.setattr(provenance, "version", lambda name: "2.0")
+    monkeypatch.setattr(provenance, "_version", lambda name: "2.0")
     answer = program("verify", run)
     assert answer.code == 0
     found = lines(answer)

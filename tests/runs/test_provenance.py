@@ -114,6 +114,7 @@ def test_commit_diff_and_new_files_are_those_of_the_checkout(tmp_path, monkeypat
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
         subprocess.run([*git, *command], check=True)
     monkeypatch.setattr(provenance, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(provenance, "_git", provenance._git.__wrapped__)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     assert commit() == head
     (package / "a.py").write_bytes(b"x = 2  # \xff\n")
