@@ -26,8 +26,8 @@ from seq2seq_attn.ops import fuse
 from seq2seq_attn.search import SearchOptions, search
 from seq2seq_attn.search.batched import autocast
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import OptimizerConfig, make_optimizer
 from seq2seq_attn.training.loss import token_loss
+from seq2seq_attn.training.optimizer import OptimizerConfig, make_optimizer
 
 PROFILED_BATCHES = 15  # at most; the batches that training is timed on differ fivefold in tokens
 _LABEL = "part: "

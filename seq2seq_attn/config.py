@@ -273,6 +273,16 @@ class Config(Strict):
         return self
 
     @model_validator(mode="after")
+    def _embeddings_start_from_one_thing(self) -> Config:
+        files = self.model.pretrained_embeddings
+        if self.training.start_from is not None and (files.source or files.target):
+            raise ValueError(
+                "model.pretrained_embeddings and training.start_from both have weights for the embeddings; leave out "
+                "one of the two"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _metrics_have_what_they_need(self) -> Config:
         files = {"lc_tok": ("data.test.lc_tok", self.data.test and self.data.test.lc_tok)}
         files["comet"] = "evaluation.comet", self.evaluation.comet

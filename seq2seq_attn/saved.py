@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
@@ -28,6 +29,13 @@ def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
             stored.add(place)
             tensors[name] = tensor
     return tensors
+
+
+@torch.no_grad()
+def copy_(tensors: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
+    """Overwrites tensors in place by those of the same name."""
+    for name, tensor in tensors.items():
+        tensor.copy_(values[name])
 
 
 def mean_of_weights(paths: Sequence[Path]) -> bytes:

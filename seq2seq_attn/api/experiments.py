@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from seq2seq_attn.report.write import write_report
 from seq2seq_attn.results.records import RUNS, run_folder
 from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.runs import Say, messages
-from seq2seq_attn.strict import Override, Strict, parse_values, read_yaml
+from seq2seq_attn.strict import Strict, read_yaml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,8 @@ def train(
         config: A YAML file, a `Config`, or a mapping of its values.
         output: The run folder.
         if_exists: What to do if the folder contains a run: "refuse" it, "resume" its training from the last checkpoint,
-            also after Ctrl-C, which is KeyboardInterrupt, or "overwrite" it.
+            also after Ctrl-C, which is KeyboardInterrupt, or "overwrite" it. A run that is resumed may have another
+            learning rate or schedule if an override names it, as in `**{"training.optimizer.learning_rate": 0.001}`.
         silent: Print no progress, which otherwise goes to stderr, as on the command line.
         pretrained: Word vectors in memory, such as torchtext's, by side, as in `{"source": vectors}`.
         **overrides: Changes of the configuration: of a section, as in `training={"max_epochs": 3}`, of a key, as in
@@ -66,23 +67,41 @@ def train(
         UserError: There is a mistake in the configuration or in the data, the loss is not finite, or another process
             trains in the folder.
     """
-    from seq2seq_attn.analysis.scoring import evaluate
-    from seq2seq_attn.api.model import Model
-    from seq2seq_attn.runs.folder import refuse_source, reserved
-    from seq2seq_attn.runs.train import train as train_run
+    from seq2seq_attn.runs.folder import flat, refuse_source
 
     folder = Path(output)
     if isinstance(config, (Path, str)):
         refuse_source(folder, Path(config), if_exists)
     settings = _config(config, overrides)
-    with reserved(settings, folder, if_exists):
+    return train_configured(
+        settings, folder, if_exists, flat(dict(_full(overrides))), silent=silent, pretrained=_vectors(pretrained)
+    )
+
+
+def train_configured(
+    settings: Config,
+    folder: Path,
+    if_exists: IfExists,
+    given: Collection[str],
+    *,
+    silent: bool = False,
+    pretrained: Pretrained | None = None,
+) -> Model:
+    """As `train`, with a configuration that is complete; `given` are the keys that were given as overrides."""
+    from seq2seq_attn.analysis.scoring import evaluate
+    from seq2seq_attn.api.model import Model
+    from seq2seq_attn.runs.folder import reserved
+    from seq2seq_attn.runs.train import train as train_run
+
+    with reserved(settings, folder, if_exists, given=given):
         trained = train_run(
             settings,
             folder,
             name=folder.name,
             if_exists=if_exists,
             **_progress(silent),
-            pretrained=_vectors(pretrained),
+            pretrained=pretrained,
+            given=given,
         )
         if settings.data.test is not None:
             evaluate(trained, folder, say=messages(silent))
@@ -384,8 +403,10 @@ def _progress(silent: bool) -> dict[str, Any]:
 def _config(config: Path | str | Config | Mapping[str, Any], overrides: Mapping[str, Any]) -> Config:
     if isinstance(config, Config) and not overrides:
         return config
+    from seq2seq_attn.runs.warm_start import read_configuration
+
     values, path = _values(config)
-    return parse_values(Config, values, _full(overrides), path)
+    return read_configuration(values, _full(overrides), path)
 
 
 def _vectors(pretrained: Mapping[str, HasVectors] | None) -> Pretrained | None:
@@ -415,5 +436,5 @@ def _values(given: Path | str | Strict | Mapping[str, Any]) -> tuple[Mapping[str
     return (given.model_dump() if isinstance(given, Strict) else given), None
 
 
-def _full(overrides: Mapping[str, Any]) -> list[Override]:
+def _full(overrides: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(_SHORT.get(key, key), value) for key, value in overrides.items()]

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import seq2seq_attn as s2s
-from seq2seq_attn.cli.arguments import Overrides, Plugin, argument, folder, load_plugins, prepare
+from seq2seq_attn.cli.arguments import (
+    Overrides,
+    Plugin,
+    argument,
+    complete_runs,
+    folder,
+    load_plugins,
+    prepare,
+)
 from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.errors import UserError
 
@@ -30,6 +38,15 @@ def train(
     config: Annotated[Path | None, argument("CONFIG", "The YAML configuration of a run.")] = None,
     overrides: Overrides = None,
     output: Annotated[Path | None, folder("The run folder; default: runs/NAME for CONFIG NAME.yaml.")] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Start from the weights and vocabularies of this run, as training.start_from does.",
+            autocompletion=complete_runs,
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     keys: Annotated[
@@ -46,11 +63,13 @@ def train(
     """Train one model and score it.
 
     Keeps the weights with the best validation score and scores them on the test set, if the configuration names one.
-    After Ctrl-C or SIGTERM, --resume continues from the last checkpoint. A folder has one training at a time.
+    After Ctrl-C or SIGTERM, --resume continues from the last checkpoint, exactly; with another learning rate or
+    schedule only if an override says so. A folder has one training at a time.
 
     Examples:
         seq2seq-attn train experiments/x.yaml --output runs/x training.batch_size=32
         seq2seq-attn train experiments/x.yaml --output runs/x --resume training.max_epochs=80
+        seq2seq-attn train mine.yaml --from runs/mine --output runs/adapted training.freeze=[encoder]
         seq2seq-attn train mine.yaml --plugin my_scorer.py model.context.scorer=my_scorer
         seq2seq-attn train --keys model.decoder
         seq2seq-attn train --schema > configuration.schema.json
@@ -73,15 +92,18 @@ def train(
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
     with _resumable(f"{run} keeps what was trained up to its last checkpoint", "--resume"):
+        from seq2seq_attn.api.experiments import train_configured
         from seq2seq_attn.api.scores import Scores
         from seq2seq_attn.runs.folder import IfExists, refuse_source
-        from seq2seq_attn.strict import load
+        from seq2seq_attn.runs.warm_start import read_configuration
+        from seq2seq_attn.strict import overridden_key, read_yaml
 
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
         refuse_source(run, config, if_exists)
         prepare(plugin)
-        settings = load(s2s.Config, config, overrides or ())
-        metrics = s2s.train(settings, run, if_exists=if_exists).metrics
+        given = [*(overrides or ()), *([] if start is None else [f"training.start_from={start}"])]
+        settings = read_configuration(read_yaml(config), given, config)
+        metrics = train_configured(settings, run, if_exists, set(map(overridden_key, given))).metrics
         trained = metrics["training"]
         best = math.inf if trained["best"] is None else trained["best"]
         answer(

@@ -67,7 +67,7 @@ def read_curve(folder: Path, seed: int) -> Curve:
     try:
         with log.open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if _is_finite(row)]
-        epochs = [int(row["epoch"]) for row in rows]
+        epochs = [float(row["epoch"]) for row in rows]
     except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
         raise UserError(f"{log}: not the log of a training ({error}); restore it, or train the run again") from None
     return Curve(

@@ -21,6 +21,7 @@ from seq2seq_attn.results.records import run_folder, slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, FrontEnds, cached_front_ends
 from seq2seq_attn.runs.model import build_translator, count_parameters
+from seq2seq_attn.runs.warm_start import completed
 from seq2seq_attn.strict import (
     ConfigError,
     Override,
@@ -239,7 +240,7 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
                 f"arm {arm!r}: its base has seeds; give them to the experiment, or to the arm", (SEEDS,), place
             )
         try:
-            config = parse(ArmConfig, merge(bases[arm], _without(BASE, change)))
+            config = parse(ArmConfig, completed(merge(bases[arm], _without(BASE, change))))
         except ConfigError as error:
             base = experiment.base_of(arm)
             origin = f"{base}: " if isinstance(base, Path) and not _is_changed(change, error.keys) else ""

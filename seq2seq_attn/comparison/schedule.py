@@ -166,7 +166,14 @@ def complete(
             model = TrainedModel.load(folder, device_type(run.config.training.accelerator))
         else:
             model = run_training.train(
-                run.config, folder, name=run.name, if_exists=if_exists, say=say, bar=bar, cache=runs / CACHE_FOLDER
+                run.config,
+                folder,
+                name=run.name,
+                if_exists=if_exists,
+                say=say,
+                bar=bar,
+                cache=runs / CACHE_FOLDER,
+                group=runs.resolve().parent.name,  # the folder of the comparison
             )
         if run.config.data.test is None:
             return

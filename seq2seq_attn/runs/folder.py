@@ -8,7 +8,7 @@ changes. Reading a file of a run checks it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -39,6 +39,8 @@ SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a
 
 _EVENTS = "log/events.out.tfevents.*"  # which TensorBoard writes from beginning to end
 _FOLDERS = ("checkpoints", "plugins", "log")
+_PHASE = "training.optimizer."  # what may change when training continues, but for what its tensors depend on
+_OF_THE_STATE = tuple(f"{_PHASE}{key}" for key in ("name", "options"))
 
 
 def read_config(folder: Path) -> Config:
@@ -104,14 +106,17 @@ def _real(path: Path) -> Path:
 
 
 @contextmanager
-def reserved(config: Config, folder: Path, if_exists: IfExists, *, wait: bool = False) -> Iterator[None]:
+def reserved(
+    config: Config, folder: Path, if_exists: IfExists, *, wait: bool = False, given: Collection[str] = ()
+) -> Iterator[None]:
     """Holds the lock of a folder that this configuration may be trained into: no other folder is written to.
 
-    `wait` as in `lock.locked`. UserError as in `may_resume`; BusyError: another process has the folder.
+    `wait` as in `lock.locked`, `given` as in `refuse_other_config`. UserError as in `may_resume`; BusyError: another
+    process has the folder.
     """
     refuse_folder(folder)
     if not is_run(folder):
-        may_resume(config, folder, if_exists)
+        may_resume(config, folder, if_exists, given)
     with locked(folder, wait=wait):
         yield
 
@@ -124,7 +129,7 @@ def is_vacant(folder: Path) -> bool:
     )
 
 
-def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
+def may_resume(config: Config, folder: Path, if_exists: IfExists, given: Collection[str] = ()) -> bool:
     """True if training continues from the folder's last checkpoint, False if it starts from the beginning.
 
     UserError: the folder is not a run, holds other files, is not to be replaced, or has another configuration or data.
@@ -143,7 +148,7 @@ def may_resume(config: Config, folder: Path, if_exists: IfExists) -> bool:
     if if_exists == "resume":
         trained = next((name for name in (LAST, PREVIOUS, MODEL) if (folder / name).exists()), None)
         if trained is not None and (folder / CONFIG).exists():
-            refuse_other_config(config, folder)
+            refuse_other_config(config, folder, given)
         elif trained is not None:
             raise UserError(f"{folder / CONFIG}: no such file; restore it, or train the run again with --overwrite")
         if trained == MODEL:
@@ -213,22 +218,26 @@ def check_files(folder: Path) -> list[str]:
     return [*(f"{folder / name}: no such file" for name in needed if not (folder / name).exists()), *damaged(folder)]
 
 
-def refuse_other_config(config: Config, folder: Path) -> None:
+def refuse_other_config(config: Config, folder: Path, given: Collection[str] = ()) -> None:
     """UserError if the run has another configuration, other data, or other files of its own.
 
-    `training.patience` and `training.max_skipped_steps` may differ, and `training.max_epochs` unless the learning rates
-    of earlier epochs depend on it, or a run that has ended has more epochs.
+    Limits under `training` may differ: patience, `max_skipped_steps`, `max_hours`, and `max_epochs` and `max_steps`
+    unless the learning rates so far depend on them, or a run that has ended is longer. So may options of the optimizer,
+    if one of them is among the keys that were `given` as overrides for this call: a new phase begins.
     """
     trained = read_config(folder)
-    may_change = {"training.patience", "training.max_skipped_steps"}
-    if not trained.training.optimizer.decays_to_zero:
-        may_change.add("training.max_epochs")
-    old, new = (_flat(run_values(each)) for each in (trained, config))
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key) and key not in may_change:
+    may_change = {"training.patience", "training.max_skipped_steps", "training.max_hours"}
+    phase = phase_changes(config, folder) if any(key.startswith(_PHASE) for key in given) else {}
+    may_change |= phase.keys()
+    if phase or not trained.training.optimizer.decays_to_zero:
+        may_change |= {"training.max_epochs", "training.max_steps"}
+    for key, (old, new) in _changes(trained, config).items():
+        if key not in may_change:
+            is_phase = key.startswith(_PHASE) and not key.startswith(_OF_THE_STATE)
+            instead = f"give {key}={new} on the command line for a new phase of the training, " if is_phase else ""
             raise UserError(
-                f"{folder / CONFIG}: was trained with {key}={old.get(key)!r}, now it is {new.get(key)!r}; "
-                f"name another folder, or replace the run with --overwrite"
+                f"{folder / CONFIG}: was trained with {key}={old!r}, now it is {new!r}; "
+                f"{instead}name another folder, or replace the run with --overwrite"
             )
     recorded, data = read_sessions(folder)[0]["data"], data_files(config)
     for key in sorted(recorded.keys() & data.keys()):
@@ -244,11 +253,26 @@ def refuse_other_config(config: Config, folder: Path) -> None:
                 f"{folder / FOLDER / name}: differs from the {name} that is used now; "
                 f"name another folder, or replace the run with --overwrite"
             )
-    config.training.require_epochs(read_metrics(folder).get("training", {}).get("epochs", 0), folder)
+    ended = read_metrics(folder).get("training", {})
+    config.training.require_length(ended.get("epochs", 0), ended.get("steps", 0), folder)
 
 
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def phase_changes(config: Config, folder: Path) -> dict[str, tuple[Any, Any]]:
+    """The options of the optimizer that a new phase of a run may change and this configuration does: before, now."""
+    changes = _changes(read_config(folder), config)
+    return {k: each for k, each in changes.items() if k.startswith(_PHASE) and not k.startswith(_OF_THE_STATE)}
+
+
+def _changes(before: Config, now: Config) -> dict[str, tuple[Any, Any]]:
+    """The keys with different values, in alphabetical order."""
+    old, new = (flat(run_values(each)) for each in (before, now))
+    pairs = {key: (old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys())}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their dotted keys, as in `training.optimizer.name`."""
+    found: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -55,6 +55,7 @@ from seq2seq_attn.runs.folder import (
     clear,
     may_resume,
     metrics_content,
+    phase_changes,
     prepare_to_resume,
     read_metrics,
     record_logs,
@@ -62,13 +63,16 @@ from seq2seq_attn.runs.folder import (
     write_metrics,
 )
 from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
-from seq2seq_attn.runs.plugin import FOLDER, run_files
+from seq2seq_attn.runs.plugin import FOLDER, run_files, run_values
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, read_sessions, session
+from seq2seq_attn.runs.warm_start import WarmStart
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.training.batches import EncodedPairs
-from seq2seq_attn.training.checkpoints import trained_epochs
+from seq2seq_attn.training.checkpoints import trained_state
 from seq2seq_attn.training.divergence import DivergenceError
+from seq2seq_attn.training.freezing import frozen_parameters
+from seq2seq_attn.training.loggers import PROJECT, TrackedRun, require_loggers
 from seq2seq_attn.training.loop import Validation, fit
 from seq2seq_attn.training.randomness import seeded
 
@@ -85,6 +89,8 @@ def train(
     bar: bool | None = True,
     pretrained: Pretrained | None = None,
     cache: Path | None = None,
+    given: Collection[str] = (),
+    group: str | None = None,
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
@@ -92,15 +98,17 @@ def train(
     has the same weights as without the interruption, on the same device and with the same versions. `name` labels the
     progress: a bar, lines with `bar=False` (for several runs that share a terminal), or nothing with None.
     `pretrained` holds word vectors in memory for the embeddings. `cache` is the folder of codecs and token ids that
-    runs on the same text share; by default it is beside the run folder.
+    runs on the same text share; by default it is beside the run folder. `given` are the keys of the configuration that
+    were given as overrides: a run that is resumed may have another learning rate or schedule only if they name it.
+    `group` is the experiment of the run, for the programs in `training.loggers`.
 
     Raises UserError for invalid data or a loss that is not finite, BusyError for a folder that another process trains
     into; Ctrl-C is KeyboardInterrupt, and leaves the last checkpoint.
     """
     _require_device_and_packages(config)
     # Codecs and weights must not depend on what ran before in this process.
-    with reserved(config, folder, if_exists), seeded(config.seed):
-        return _train(config, folder, name, if_exists, say, bar, pretrained, cache)
+    with reserved(config, folder, if_exists, given=given), seeded(config.seed):
+        return _train(config, folder, name, if_exists, say, bar, pretrained, cache, given, group)
 
 
 def _require_device_and_packages(config: Config) -> None:
@@ -108,6 +116,7 @@ def _require_device_and_packages(config: Config) -> None:
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8(device_type(config.training.accelerator))
+    require_loggers(config.training.loggers)
     require_tokenizer(config.evaluation.words[0])
     if config.evaluation.comet and config.data.test:  # which is scored after all training
         require_comet(config.evaluation.comet)
@@ -122,6 +131,8 @@ def _train(
     bar: bool | None,
     pretrained: Pretrained | None,
     cache: Path | None,
+    given: Collection[str],
+    group: str | None,
 ) -> TrainedModel:
     """`train` in a folder that is locked."""
     data = config.data
@@ -129,18 +140,29 @@ def _train(
     # Its errors should appear before training, not after.
     test = None if data.test is None else read_test(data.test, source_words(config))
     own_files = run_files(config)  # its errors, too
-    resuming = may_resume(config, folder, if_exists)
+    resuming = may_resume(config, folder, if_exists, given)
     if resuming:
-        config.training.require_epochs(trained_epochs(folder), folder)
+        trained = trained_state(folder)
+        config.training.require_length(trained.epoch, trained.step, folder)
     started = session(config)  # files may change during training
     if resuming:
+        if changes := phase_changes(config, folder):
+            started["phase"] = {"step": trained.step, "changed": changes}
+            listed = ", ".join(f"{key}={new} (was {old})" for key, (old, new) in changes.items())
+            say(f"{name}: a new phase after step {trained.step:,}: {listed}")
         prepare_to_resume(folder)
         if (changed := changed_surroundings(folder, started)) is not None:
             say(f"{name}: {changed}")
     give_back_freed_memory()
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
-    front_ends = load_front_ends(folder, config) if resuming else cached_front_ends(config, shared)
+    start = None if resuming or config.training.start_from is None else WarmStart(config.training.start_from)
+    if resuming:
+        front_ends = load_front_ends(folder, config)
+    else:
+        front_ends = (start and start.front_ends(config)) or cached_front_ends(config, shared)
     source, target = front_ends
+    if start is not None:
+        started["start_from"] = start.record()
     if (named := named_files(data.train, source)) is not None:
         started["named_files"] = named
     if resuming and read_sessions(folder)[0].get("named_files") != named:
@@ -157,7 +179,14 @@ def _train(
             "training.guided_alignment: this model has no attention weights to train; leave it out, or choose a model "
             "that has, as with model.context.kind=attention"
         )
-    coverage = None if resuming else start_from_vectors(translator, config, source, target, pretrained, say)
+    coverage = None
+    if start is not None:
+        if pretrained is not None:
+            raise UserError(f"training.start_from={start.run} has weights for the embeddings; leave out pretrained")
+        say(f"{name}: {start.copy_into(translator, config, source, target)}")
+    elif not resuming:
+        coverage = start_from_vectors(translator, config, source, target, pretrained, say)
+    frozen = sum(weight.numel() for weight in frozen_parameters(translator, config.training.freeze))
     model = TrainedModel(config, source, target, translator)
     model.require_weights(config.search)
     if test is not None:
@@ -168,8 +197,9 @@ def _train(
     sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
     if config.source is not None:
         sizes = f"{target.size:,} target, source {config.source.kind} of {source.size:,} features"
+    shares = f" ({model.parameters() - frozen:,} trained, {frozen:,} frozen)" if frozen else ""
     say(
-        f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters; {kept}, "
+        f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters{shares}; {kept}, "
         f"validation {kept_to_validate}; vocabulary {sizes}; "
         f"unknown words: {', '.join(f'{part} {counts}' for part, counts in unknown.items())}"
     )
@@ -188,13 +218,13 @@ def _train(
         files[METRICS] = metrics_content(unended)
     else:
         clear(folder)
-        start: dict[str, Any] = {
+        begun: dict[str, Any] = {
             "initial_weights": _checksum(translator),
             "validation": unknown["validation"].shares,
         }
         if coverage:
-            start["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
-        files |= front_end_files(source, target) | {METRICS: metrics_content(start)}
+            begun["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
+        files |= front_end_files(source, target) | {METRICS: metrics_content(begun)}
         files |= {f"{FOLDER}/{file}": content for file, content in own_files.items()}
     write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})  # of the cleared folder
     try:
@@ -209,11 +239,13 @@ def _train(
             resume=resuming,
             bar=bar,
             say=lambda text: say(f"{name}: {text}"),
+            tracked=_tracked(config, folder, name, group),
         )
     except DivergenceError as error:
-        if error.batch is None or error.batch.rows is None:
+        rows = [batch.rows for batch in error.batches if batch.rows is not None]
+        if not rows:
             raise
-        write_recorded(folder, {SKIPPED: _batch_content(error.batch.rows, data.train)})
+        write_recorded(folder, {SKIPPED: _batch_content(np.concatenate(rows), data.train)})
         raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
     translator.eval()
     write_recorded(folder, {MODEL: weights_content(translator)})
@@ -221,6 +253,13 @@ def _train(
     metrics = {"parameters": model.parameters(), "training": fitted._asdict()}
     write_metrics(folder, metrics)
     return model
+
+
+def _tracked(config: Config, folder: Path, name: str, group: str | None) -> TrackedRun:
+    """What loggers are told; the key is that of the folder and of the time at which the run was begun."""
+    begun = f"{folder.resolve()} {read_sessions(folder)[0]['started']}"
+    key = hashlib.sha256(begun.encode()).hexdigest()[:8]
+    return TrackedRun(name, group or PROJECT, key, run_values(config))
 
 
 def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
@@ -338,6 +377,7 @@ def validation_score(model: TrainedModel, pairs: ParallelCorpus) -> Validation:
     """The main metric of greedy translations: beam search takes several times as long and tracks progress no better."""
     greedy = model.config.search.greedy()
     metric = model.config.evaluation.main
+    pairs = _spread_over(pairs, model.config.training.validation_sentences)
     counting = metric.counting and metric.counting(model.config.expected([pairs.target], pairs.source))
     if counting is None:
         raise UserError(f"evaluation.metrics: the validation set cannot be scored by {metric.label}; put another first")
@@ -347,3 +387,10 @@ def validation_score(model: TrainedModel, pairs: ParallelCorpus) -> Validation:
         return counting.score_corpus(replace(model, forms={}).translate(pairs.source, greedy))
 
     return Validation(metric, score)
+
+
+def _spread_over(pairs: ParallelCorpus, count: int | None) -> ParallelCorpus:
+    """This many pairs, at equal distances from each other; all if there are no more, or `count` is None."""
+    if count is None or count >= len(pairs):
+        return pairs
+    return pairs.select(index * len(pairs) // count for index in range(count))

@@ -48,6 +48,8 @@ class TrainingState:
     best_score: float | None = None  # of the monitored metric
     best_epoch: NonNegativeInt | None = None  # counted from 1
     since_best: NonNegativeInt = 0  # validations that count against `patience`
+    optimizer: dict[str, Any] = field(default_factory=dict)  # its configuration in this phase of the training
+    phase_step: NonNegativeInt = 0  # steps before this phase, whose schedule begins here
     plateau: tuple[float, NonNegativeInt, float] | None = None  # best score, bad validations, learning rate
     curve: list[dict[str, int | float]] = field(default_factory=list)  # the rows of the log
     data: dict[str, Any] = field(default_factory=dict)  # where the dataset is in its epoch
@@ -130,11 +132,13 @@ def _safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> 
         yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data
 
 
-def read_checkpoint(folder: Path, expected: Mapping[str, Tensor], say: Callable[[str], object]) -> Checkpoint:
+def read_checkpoint(
+    folder: Path, expected: Mapping[str, Tensor], say: Callable[[str], object], optional: str | None = None
+) -> Checkpoint:
     """The last checkpoint of a run, or the one before it if that is damaged, as `say` tells; it is then the last one.
 
-    Damaged is also one whose tensors do not have the names, shapes and types of the `expected` ones. The random states
-    of the process become those of the checkpoint.
+    Damaged is also one whose tensors do not have the names, shapes and types of the `expected` ones, of which only
+    those that begin with `optional` may be missing. The random states of the process become those of the checkpoint.
 
     UserError: neither is whole.
     """
@@ -142,7 +146,7 @@ def read_checkpoint(folder: Path, expected: Mapping[str, Tensor], say: Callable[
         path = folder / name
         try:
             checkpoint = _read(checked(folder, name))
-            _require_alike(checkpoint.tensors, expected)
+            _require_alike(checkpoint.tensors, expected, optional)
             checkpoint.random.restore()
         except (UserError, OSError):
             continue
@@ -163,12 +167,12 @@ def read_checkpoint(folder: Path, expected: Mapping[str, Tensor], say: Callable[
     )
 
 
-def trained_epochs(folder: Path) -> int:
-    """The epochs of the checkpoint that a run would continue from; 0 if there is none that is whole."""
+def trained_state(folder: Path) -> TrainingState:
+    """That of the checkpoint that a run would continue from; of a training not begun if there is none that is whole."""
     for name in (LAST, PREVIOUS):
         with suppress(UserError, OSError, ValueError):
-            return _read(checked(folder, name)).state.epoch
-    return 0
+            return _read(checked(folder, name)).state
+    return TrainingState()
 
 
 def _read(path: Path) -> Checkpoint:
@@ -190,9 +194,11 @@ def _read(path: Path) -> Checkpoint:
     return Checkpoint(values.state, tensors, RandomStates(values.python, values.numpy, state, [*random.values()]))
 
 
-def _require_alike(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """ValueError, with the name, unless both have the same tensors, apart from their values."""
+def _require_alike(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], optional: str | None) -> None:
+    """ValueError, with the name, unless both have the same tensors, apart from their values and the optional ones."""
     for name in sorted(found.keys() ^ expected.keys()):
+        if name in expected and optional is not None and name.startswith(optional):
+            continue
         raise ValueError(f"{name}: {'missing' if name in expected else 'not a tensor of this training'}")
     for name, tensor in found.items():
         kinds = [f"{each.dtype} {tuple(each.shape)}" for each in (tensor, expected[name])]

@@ -1,31 +1,34 @@
-"""Steps whose loss or gradient is not finite: skipped, counted, and the end of training when they are too many."""
+"""Steps that fail: those whose loss or gradient is not finite are skipped, and end training when they are too many."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.ops.host import is_out_of_memory
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.checkpoints import TrainingState
 from seq2seq_attn.training.config import TrainingConfig
 
 
 class DivergenceError(UserError):
-    """A loss or gradient that is not finite has ended training; `batch` is where, if one batch is to blame."""
+    """A loss or gradient that is not finite has ended training; `batches` are where, if one step is to blame."""
 
-    def __init__(self, message: str, batch: Batch | None = None) -> None:
+    def __init__(self, message: str, batches: Sequence[Batch] = ()) -> None:
         super().__init__(message)
-        self.batch = batch
+        self.batches = batches
 
 
 class _Step(NamedTuple):
     """A step whose outcome was not read yet, because reading synchronizes with an accelerator."""
 
     number: int  # from 1
-    batch: Batch
+    batches: Sequence[Batch]
     values: Tensor  # (2,): the mean loss of a token, and the norm of the gradient
     is_finite: Tensor  # (): both of them
 
@@ -37,10 +40,10 @@ class SkippedSteps:
         self.model, self.config = model, config
         self._unread: list[_Step] = []
 
-    def add(self, step: int, batch: Batch, loss: Tensor, norm: Tensor) -> Tensor:
+    def add(self, step: int, batches: Sequence[Batch], loss: Tensor, norm: Tensor) -> Tensor:
         """1.0 if this step is to be skipped, as its loss or the norm of its gradient is not finite, else 0.0."""
         is_finite = torch.isfinite(norm) & torch.isfinite(loss)
-        self._unread.append(_Step(step, batch, torch.stack([loss, norm]), is_finite))
+        self._unread.append(_Step(step, batches, torch.stack([loss, norm]), is_finite))
         return (~is_finite).float()
 
     def count(self, state: TrainingState) -> None:
@@ -59,7 +62,7 @@ class SkippedSteps:
                 f"training.max_skipped_steps={self.config.max_skipped_steps}; in the last one, step {last.number}, "
                 f"epoch {state.epoch + 1}, the loss was {loss} and the norm of the gradient {norm}; "
                 f"earlier checkpoints are kept; {self._way_out()}",
-                last.batch,
+                last.batches,
             )
 
     def require_health(self, state: TrainingState) -> None:
@@ -77,3 +80,14 @@ class SkippedSteps:
         norm, rate = self.config.clip_norm, self.config.optimizer.learning_rate
         clip = f"lower training.clip_norm={norm}" if norm else "set training.clip_norm"
         return f"lower training.optimizer.learning_rate={rate} or {clip}"
+
+
+@contextmanager
+def explained_memory(ran_out: str) -> Iterator[None]:
+    """UserError with what the settings can do about it, if memory runs out in the block."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(f"memory {ran_out}, and start again with --overwrite") from None

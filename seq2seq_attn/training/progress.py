@@ -1,13 +1,12 @@
-"""What training shows while it runs: lines and a bar on stderr, curves as CSV and in TensorBoard."""
+"""What training shows while it runs: lines and a bar on stderr, and curves."""
 
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,6 +17,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from seq2seq_attn.files.checksums import write_recorded
 from seq2seq_attn.training import CURVES
 from seq2seq_attn.training.checkpoints import TrainingState
+from seq2seq_attn.training.config import Limit, TrainingConfig
+from seq2seq_attn.training.loggers import LoggerName, TrackedRun, open_loggers
 
 LOG_INTERVAL = 10.0  # minimum seconds between the lines of a log; a terminal gets a line for every epoch
 
@@ -57,25 +58,37 @@ class ProgressLines:
         if self.bar is not None:
             self.bar.update(self.task, completed=step)
 
-    def show_epoch(
-        self, state: TrainingState, loss: float, scores: Mapping[str, float], epochs: int, is_last: bool
+    def show_validation(
+        self, state: TrainingState, loss: float, scores: Mapping[str, float], epochs: int | None, is_last: bool
     ) -> None:
-        """The line of the epoch that has just ended, with its mean loss of a token and the scores of its validation."""
+        """A line at the end of an epoch, or after a validation: the mean loss of a token, the scores of a validation.
+
+        `epochs` is the number of those to train; None if the number of steps is the limit.
+        """
         now = time.perf_counter()
         if not (self.console.is_terminal or is_last or now - self.written >= LOG_INTERVAL):
             return
         self.written = now
-        text = f"epoch {state.epoch}/{epochs}, loss {loss:.3f}"
+        text = f"epoch {state.epoch}/{epochs}" if epochs else f"step {state.step:,}/{self.steps:,}"
+        text = f"{text}, loss {loss:.3f}" if state.step else "before the first step"
         if scores:
             text += f", validation loss {scores['loss']:.3f}"
         if "score" in scores:
             text += f", {self.score} {scores['score']:.2f}"
-        speed = state.epoch_tokens / max(state.epoch_seconds, 1e-9)
-        text += f", {duration(state.epoch_seconds)}, {speed:,.0f} tokens/s"
+        if state.step:
+            speed = state.epoch_tokens / max(state.epoch_seconds, 1e-9)
+            text += f", {duration(state.epoch_seconds)}, {speed:,.0f} tokens/s"
         if state.skipped_steps:
             text += f", {state.skipped_steps} steps skipped"
         left = (now - self.start) / max(1, state.step - self.first_step) * (self.steps - state.step)
         self.write(text if is_last else f"{text}, at most {duration(left)} left")
+
+    def show_end(self, stopped: Limit | None, config: TrainingConfig) -> None:
+        """Why a training ended that might have gone on."""
+        if stopped == "patience":
+            self.write(f"stopped: {config.patience} validations without improvement (training.patience)")
+        if stopped == "max_hours":
+            self.write(f"stopped after {config.max_hours:g} hours (training.max_hours); --resume continues")
 
     def write(self, text: str) -> None:
         """A line that begins with the name of the run."""
@@ -110,35 +123,32 @@ def duration(seconds: float) -> str:
 
 
 class Curves:
-    """The losses and scores of a training by step, in folder/log: `metrics.csv`, and events if TensorBoard is there.
+    """The losses and scores of a training by step: `log/metrics.csv` of its folder, and what `loggers` show.
 
     The rows are a part of the training's state, so a training that is resumed has those up to its checkpoint. A context
-    manager, because TensorBoard writes in a thread of its own.
+    manager, because a logger may have a thread or process of its own.
     """
 
     COLUMNS = ("epoch", "step", "train_loss", "validation_loss", "validation_score")
 
-    def __init__(self, folder: Path, state: TrainingState) -> None:
+    def __init__(self, folder: Path, loggers: Sequence[LoggerName] | None, run: TrackedRun, step: int) -> None:
+        """`step` is the last one that was logged before."""
         self.folder = folder
-        self.board: Any = None
-        if importlib.util.find_spec("tensorboard"):  # the extra [tensorboard]
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.board = SummaryWriter(str((folder / CURVES).parent), purge_step=state.step + 1)
+        self.loggers = open_loggers(loggers, (folder / CURVES).parent, run, step)
 
     def __enter__(self) -> Curves:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.board is not None:
-            self.board.close()
+        for logger in self.loggers:
+            logger.close()
 
-    def add(self, state: TrainingState, values: Mapping[str, float]) -> None:
-        """A row for the step that was taken last; epochs and steps are counted from 1."""
-        state.curve.append({"epoch": state.epoch + 1, "step": state.step, **values})
-        if self.board is not None:
-            for name, value in values.items():
-                self.board.add_scalar(name, value, state.step)
+    def add(self, state: TrainingState, epoch: float, values: Mapping[str, float]) -> None:
+        """A row for the step that was taken last, counted from 1, and an epoch: a fraction of it is written as such."""
+        whole = int(epoch) if epoch == int(epoch) else epoch
+        state.curve.append({"epoch": whole, "step": state.step, **values})
+        for logger in self.loggers:
+            logger.add(state.step, values)
 
     def save(self, state: TrainingState) -> None:
         """Writes all rows so far."""
@@ -147,5 +157,5 @@ class Curves:
         table.writeheader()
         table.writerows(state.curve)
         write_recorded(self.folder, {CURVES: content.getvalue().encode()})
-        if self.board is not None:
-            self.board.flush()
+        for logger in self.loggers:
+            logger.flush()

@@ -12,8 +12,8 @@ from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.runs.corpora import Cache, learn_front_ends, read_pairs
 from seq2seq_attn.runs.model import build_translator, count_parameters
 from seq2seq_attn.training.batches import Batch
-from seq2seq_attn.training.config import make_optimizer
 from seq2seq_attn.training.loss import token_loss
+from seq2seq_attn.training.optimizer import make_optimizer
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(ROOT.glob("experiments/*/experiment.yaml"))

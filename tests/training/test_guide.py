@@ -48,6 +48,6 @@ def test_each_file_that_follows_a_sentence_is_called_from_one_before_it(tmp_path
     model = RecurrentConfig.model_validate(sizes).build(11, 11, joint=False)
     loop = Loop(model, config, pairs, pairs, None, tmp_path)
     with ops.reference():
-        calls = calls_between(files, lambda: loop.step(pairs[[0, 1, 2]]))
+        calls = calls_between(files, lambda: loop.step([pairs[[0, 1, 2]]]))
     for place, file in enumerate(files[1:], start=1):
         assert any((earlier, file) in calls for earlier in files[:place]), file

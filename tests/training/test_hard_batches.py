@@ -118,7 +118,7 @@ def test_broken_weights_are_no_fault_of_a_batch(tmp_path):
         model.head.projection.bias.fill_(torch.nan)
     with pytest.raises(DivergenceError, match="training diverged") as stopped:
         run(tmp_path, model, max_skipped_steps=1000)
-    assert stopped.value.batch is None
+    assert stopped.value.batches == ()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 from pydantic import ValidationError
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.training.config import OptimizerConfig, make_optimizer, rate_per_step
+from seq2seq_attn.training.optimizer import OPTIMIZERS, OptimizerConfig, Updates, make_optimizer, rate_per_step
 
 
 def rates(config, steps):
@@ -57,3 +57,107 @@ def test_invalid_schedules_are_refused():
         OptimizerConfig(schedule="plateau", warmup_steps=10)
     with pytest.raises(ValidationError, match="set warmup_steps"):
         OptimizerConfig(schedule="inverse_sqrt", warmup_steps=0)
+
+
+def test_every_optimizer_of_torch_that_suits_the_loop_is_known_by_its_name():
+    names = [
+        "asgd",
+        "adadelta",
+        "adafactor",
+        "adagrad",
+        "adam",
+        "adamw",
+        "adamax",
+        "nadam",
+        "radam",
+        "rmsprop",
+        "rprop",
+    ]
+    for name in [*names, "sgd", "SGD"]:
+        parameter = torch.nn.Parameter(torch.ones(1))
+        made = make_optimizer([parameter], OptimizerConfig(name=name))
+        assert type(made) is OPTIMIZERS[name.lower()]
+    assert {"lbfgs", "sparseadam", "optimizer"}.isdisjoint(OPTIMIZERS)
+
+
+def test_defaults_are_those_of_torch_where_adam_has_none_of_its_own():
+    assert make_optimizer([torch.nn.Parameter(torch.ones(1))], OptimizerConfig(name="adagrad")).defaults["eps"] == 1e-10
+    sgd = OptimizerConfig(name="sgd")
+    assert (sgd.betas, sgd.epsilon) == (None, None)
+    assert OptimizerConfig.model_validate(sgd.model_dump()) == sgd
+    adafactor = OptimizerConfig(name="adafactor", options={"eps": [1e-5, 1e-2]})
+    assert make_optimizer([torch.nn.Parameter(torch.ones(1))], adafactor).defaults["eps"] == (1e-5, 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"name": "admw"}, "did you mean 'adamw'"),
+        ({"name": "lbfgs"}, "there is no such optimizer"),
+        (
+            {"name": "sgd", "options": {"momentun": 0.9}},
+            "options.momentun: SGD has no such option; did you mean 'momentum'",
+        ),
+        ({"name": "sgd", "options": {"lr": 0.9}}, "give it as learning_rate"),
+        ({"name": "sgd", "options": {"fused": True}}, "options.fused"),
+        ({"name": "sgd", "options": {"nesterov": True}}, "Nesterov momentum requires a momentum"),
+        ({"name": "sgd", "options": {"momentum": "much"}}, "options of SGD"),
+        ({"name": "sgd", "betas": [0.9, 0.98]}, "betas: SGD has no such option"),
+        ({"name": "rprop", "weight_decay": 0.1}, "weight_decay: Rprop has no such option"),
+        ({"schedule": "halving", "halving_start": "8 days"}, "halving_start"),
+    ],
+)
+def test_options_are_checked_against_the_signature(values, words):
+    with pytest.raises(ValidationError, match=words):
+        OptimizerConfig.model_validate(values)
+
+
+def test_sgd_with_momentum_is_that_of_sutskever_et_al_by_hand():
+    """v = 0.9 v + g; with nesterov w = w - lr (g + 0.9 v), else w = w - lr v."""
+    for nesterov in (False, True):
+        weight = torch.nn.Parameter(torch.tensor([1.0]))
+        options = {"momentum": 0.9, "nesterov": nesterov}
+        updates = Updates(
+            {"w": weight},
+            OptimizerConfig(name="sgd", learning_rate=0.1, schedule="constant", warmup_steps=0, options=options),
+        )
+        value, velocity = 1.0, 0.0
+        for number, gradient in enumerate((2.0, -1.0, 0.5)):
+            weight.grad = torch.tensor([gradient])
+            updates.step(number, torch.tensor(0.0))
+            velocity = 0.9 * velocity + gradient
+            value -= 0.1 * (gradient + 0.9 * velocity if nesterov else velocity)
+            assert weight.item() == pytest.approx(value)
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd", "adafactor", "nadam"])
+def test_a_step_that_is_skipped_changes_nothing(name):
+    weight = torch.nn.Parameter(torch.ones(3, 2))
+    updates = Updates({"w": weight}, OptimizerConfig(name=name))
+    before = {key: tensor.clone() for key, tensor in updates.tensors().items()}
+    weight.grad = torch.full((3, 2), torch.nan)
+    updates.step(0, torch.tensor(1.0))
+    assert torch.equal(weight, torch.ones(3, 2))
+    assert weight.grad is None
+    torch.testing.assert_close(updates.tensors(), before, rtol=0, atol=0)
+
+
+def test_the_rate_is_halved_as_by_luong_et_al():
+    """Ten epochs of three steps: full for five of them, then half, a quarter, ..."""
+    config = OptimizerConfig(name="sgd", learning_rate=1.0, schedule="halving")
+    found = list(map(rate_per_step(config, 30, 3), range(30)))
+    assert found == [1.0] * 15 + [0.5] * 3 + [0.25] * 3 + [0.125] * 3 + [1 / 16] * 3 + [1 / 32] * 3
+    by_steps = config.model_copy(update={"halving_start": "4 steps", "halving_every": "2 steps"})
+    assert list(map(rate_per_step(by_steps, 9, 3), range(9))) == [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]
+
+
+def test_weight_decay_can_leave_out_vectors():
+    """With gradient 0, decoupled decay shrinks a weight by lr * decay in a step."""
+    matrix, bias = torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(2))
+    options = {"learning_rate": 0.1, "weight_decay": 0.5, "schedule": "constant", "warmup_steps": 0}
+    updates = Updates({"m": matrix, "b": bias}, OptimizerConfig(name="adamw", decay_vectors=False, **options))
+    for each in (matrix, bias):
+        each.grad = torch.zeros_like(each)
+    updates.step(0, torch.tensor(0.0))
+    assert torch.allclose(matrix, torch.tensor(1 - 0.1 * 0.5))
+    assert bias.tolist() == [1.0, 1.0]

@@ -1,0 +1,198 @@
+"""A warm start: a training that begins with the weights of a run."""
+
+import hashlib
+import json
+import re
+
+import pytest
+import torch
+
+import seq2seq_attn as s2s
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.folder import read_config, read_metrics
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.train import train
+from seq2seq_attn.runs.warm_start import completed, read_configuration
+from seq2seq_attn.strict import override, parse
+from seq2seq_attn.training import CURVES
+
+
+@pytest.fixture
+def config(grid):
+    return grid.runs[2].config
+
+
+@pytest.fixture
+def run(train_once, config, tmp_path):
+    """A run of two epochs, whose words are a, b, c, d and e on both sides."""
+    train_once(config, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def started(config, run, *changes):
+    values = config.model_dump(mode="json")
+    return parse(Config, override(values, [f"training.start_from={run}", "training.max_epochs=1", *changes]))
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer"])
+@pytest.mark.parametrize("joint", [False, True])
+def test_the_first_validation_on_the_same_data_equals_the_last_of_the_run(config, tmp_path, family, joint):
+    values = config.model_dump(mode="json")
+    if family == "transformer":
+        sizes = {"layers": 1, "heads": 2}
+        values["model"] = {"kind": "transformer", "embedding_size": 8, "encoder": sizes, "decoder": sizes}
+    changes = [f"text.joint={joint}", "training.max_epochs=1", "training.ema_decay=0.5"]
+    config = parse(Config, override(values, changes))
+    train(config, tmp_path / "run")
+    again = train(started(config, tmp_path / "run", "training.optimizer.learning_rate=1e-30"), tmp_path / "again")
+    row = (tmp_path / "again" / CURVES).read_text().splitlines()[1].split(",")
+    last = (tmp_path / "run" / CURVES).read_text().splitlines()[-1].split(",")
+    assert row[:3] == ["0", "0", ""]
+    assert row[3:] == last[3:]  # loss and score
+    # Nothing is better than the weights that it began with, so they are kept.
+    assert read_metrics(tmp_path / "again")["training"]["best_epoch"] == 0
+    for name, weight in TrainedModel.load(tmp_path / "run").translator.state_dict().items():
+        assert torch.equal(again.translator.state_dict()[name], weight)
+
+
+def write(folder, name, lines):
+    (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    return str(folder / name)
+
+
+def test_tokens_that_both_vocabularies_have_keep_their_rows_and_others_begin_at_random(run, config, tmp_path):
+    """The run knows a to e on both sides; here sources are of b, a and x, targets of c, y and z."""
+    files = [write(tmp_path, "new.source", ["b x a"] * 3 + ["b"]), write(tmp_path, "new.target", ["y c z"] * 3 + ["c"])]
+    data = f"data.train={{source: {files[0]}, target: {files[1]}}}"
+    said = []
+    changes = [data, "text.minimum_frequency=2", "training.optimizer.learning_rate=1e-30", "model.tie_embeddings=none"]
+    new = train(started(config, run, *changes), tmp_path / "new", say=said.append)
+    old = TrainedModel.load(run)
+    words = [side.vocabulary.get_itos()[4:] for side in (new.source, new.target)]
+    assert [sorted(each) for each in words] == [["a", "b", "x"], ["c", "y", "z"]]
+    ours, theirs = new.translator.state_dict(), old.translator.state_dict()
+    tables = {
+        "encoder.embedding.table.weight": (new.source, old.source),
+        "target_embedding.table.weight": (new.target, old.target),
+        "head.projection.weight": (new.target, old.target),
+        "head.projection.bias": (new.target, old.target),
+    }
+    for name, weight in ours.items():
+        if name not in tables:
+            assert torch.equal(weight, theirs[name]), name
+            continue
+        here, there = (codec.vocabulary for codec in tables[name])
+        for token in here.get_itos():
+            if token in there:
+                assert torch.equal(weight[here[token]], theirs[name][there[token]]), (name, token)
+            else:
+                assert not any(torch.equal(weight[here[token]], each) for each in theirs[name])
+    assert said[0] == (
+        f"training: starts from {run}, source: 6 of 7 tokens have the weights that they had, 1 are new; "
+        f"target: 5 of 7 tokens have the weights that they had, 2 are new"
+    )
+
+
+def test_what_the_configuration_leaves_out_is_as_in_the_run(run, config):
+    given = {"data": config.model_dump(mode="json")["data"], "training": {"start_from": str(run)}}
+    found = read_configuration(given)
+    assert (found.text, found.model, found.source) == (config.text, config.model, config.source)
+    assert found.training.max_epochs == 50
+    own = read_configuration({**given, "text": {"lowercase": True}})
+    assert own.text == config.text.model_copy(update={"lowercase": True})
+    assert completed(found.model_dump(mode="json")) == found.model_dump(mode="json")
+
+
+def test_the_demo_of_the_package_is_a_run_to_start_from(tmp_path, config):
+    found = read_configuration(
+        {"data": config.model_dump(mode="json")["data"], "training": {"start_from": "demo", "max_epochs": 1}}
+    )
+    said = []
+    train(found, tmp_path / "adapted", say=said.append)
+    assert said[0] == "training: starts from demo, with its vocabularies"
+    assert read_config(tmp_path / "adapted").model == s2s.load("demo").config.model
+
+
+def test_provenance_records_the_run_and_its_manifest_and_a_resumed_training_needs_neither(run, config, tmp_path):
+    settings = started(config, run)
+    whole = train(settings, tmp_path / "whole")
+    (session,) = json.loads((tmp_path / "whole/provenance.json").read_text())["sessions"]
+    digests = {
+        name: hashlib.sha256((run / name).read_bytes()).hexdigest() for name in ("SHA256SUMS", "model.safetensors")
+    }
+    assert session["start_from"] == {"run": str(run), **digests}
+    run.rename(tmp_path / "gone")
+    longer = parse(Config, override(settings.model_dump(mode="json"), ["training.max_epochs=2"]))
+    train(longer, tmp_path / "whole", if_exists="resume")
+    assert read_metrics(tmp_path / "whole")["training"]["epochs"] == 2
+    assert s2s.load(tmp_path / "whole").config.training.start_from == str(run)
+    assert whole.config == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("model.decoder.hidden_size=11", ("start_from", "has shape", "leave out the options under model")),
+        ("model.context.kind=fixed", ("start_from", "decoder.context.scorer", "alone")),
+        (
+            "text={tokenizer: word, joint: true, lowercase: true}",
+            ("one vocabulary for both sides here and two there", "text.joint=false"),
+        ),
+        ("model.pretrained_embeddings.source=vectors.txt", ("pretrained_embeddings", "start_from", "leave out one")),
+        ("training.start_from=nowhere", ("nowhere", "not a run folder")),
+    ],
+)
+def test_a_run_that_does_not_fit_is_refused_in_one_line_before_anything_is_written(
+    run, config, tmp_path, change, words
+):
+    values = override(config.model_dump(mode="json"), {"training.start_from": str(run)}.items())
+    with pytest.raises(UserError) as refused:
+        train(parse(Config, override(values, [change])), tmp_path / "new")
+    assert "\n" not in str(refused.value)
+    assert [word for word in words if word not in str(refused.value)] == []
+    assert not (tmp_path / "new").exists() or not (tmp_path / "new/config.yaml").exists()
+
+
+def test_frozen_parts_stay_as_they_are_and_are_counted(run, config, tmp_path):
+    said = []
+    parts = "training.freeze=[encoder, target_embedding.table]"
+    new = train(started(config, run, parts), tmp_path / "new", say=said.append)
+    old = TrainedModel.load(run).translator.state_dict()
+    frozen = {name for name in old if name.startswith(("encoder.", "target_embedding."))}
+    kept = {name for name, weight in new.translator.state_dict().items() if torch.equal(weight, old[name])}
+    assert kept == frozen
+    total = sum(weight.numel() for weight in old.values())
+    count = sum(old[name].numel() for name in frozen)
+    assert f"{total:,} parameters ({total - count:,} trained, {count:,} frozen); " in said[1]
+    assert read_metrics(tmp_path / "new")["parameters"] == total
+    assert all(parameter.requires_grad for parameter in new.translator.parameters())
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ("[encodr]", "has no part 'encodr' with parameters; did you mean 'encoder'?"),
+        ("[encoder.embeding]", "did you mean 'encoder.embedding'?"),
+        ("[enc]", "has no part 'enc'"),
+        ("[encoder, decoder, head, target_embedding, readout, initial]", "leaves no parameter to train"),
+    ],
+)
+def test_a_part_that_is_not_there_names_its_neighbor(config, tmp_path, parts, words):
+    values = override(config.model_dump(mode="json"), [f"training.freeze={parts}"])
+    with pytest.raises(UserError, match=re.escape(words)):
+        train(parse(Config, values), tmp_path / "run")
+
+
+def test_the_flag_sets_the_key(run, config, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from seq2seq_attn.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(json.dumps({"data": config.model_dump(mode="json")["data"]}))
+    arguments = ["train", "mine.yaml", "--from", str(run), "training.max_epochs=1", "training.accelerator=cpu"]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert read_config(tmp_path / "runs/mine").training.start_from == str(run)
+    assert read_config(tmp_path / "runs/mine").model == config.model
