@@ -30,6 +30,7 @@ from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.schedule import IfDone
+    from seq2seq_attn.strict import Override
 
 RUNS = Path("runs")
 
@@ -101,7 +102,9 @@ def train(
         if_exists: IfExists = "resume" if resume else "overwrite" if overwrite else "refuse"
         refuse_source(run, config, if_exists)
         prepare(plugin)
-        given = [*(overrides or ()), *([] if start is None else [f"training.start_from={start}"])]
+        given: list[Override] = [*(overrides or ())]
+        if start is not None:
+            given.append(("training.start_from", str(start)))
         settings = read_configuration(read_yaml(config), given, config)
         metrics = train_configured(settings, run, if_exists, set(map(overridden_key, given))).metrics
         trained = metrics["training"]

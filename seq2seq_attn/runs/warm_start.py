@@ -98,11 +98,11 @@ class WarmStart:
                 weight.copy_(found[name])
             else:
                 weight.index_copy_(axis, ours, found[name].index_select(axis, theirs).to(weight))
-        sides = ("target",) if source is target else rows
+        names = {"target": "joint vocabulary"} if source is target else {side: side for side in pairs}
         counts = [
-            f"{'joint vocabulary' if source is target else side}: {len(rows[side][0]):,} of {pairs[side][1].size:,} "
-            f"tokens have the weights that they had, {pairs[side][1].size - len(rows[side][0]):,} are new"
-            for side in sides
+            f"{name}: {len(rows[side][0]):,} of {pairs[side][1].size:,} tokens as in the run, "
+            f"{pairs[side][1].size - len(rows[side][0]):,} new"
+            for side, name in names.items()
             if side in rows
         ]
         return f"starts from {self.run}, " + ("; ".join(counts) or "with its vocabularies")

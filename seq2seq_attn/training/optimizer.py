@@ -149,7 +149,8 @@ class Updates:
         self.weights, self.config = weights, config
         self.optimizer: Any = make_optimizer(list(weights.values()), config)
         self.plateau = plateau(self.optimizer, config, sign)
-        self.rate, self.first = rate_per_step(config, 1 << 62), 0
+        self.rate: Callable[[int], float] | None = None  # before `begin`, and for `plateau`: as the optimizer has it
+        self.first = 0
         # A fused Adam reads on the device whether to skip a step. Any other optimizer must be told before.
         self.skips_by_itself = isinstance(self.optimizer, (Adam, AdamW))
         if self.skips_by_itself:

@@ -429,3 +429,50 @@ def test_a_training_that_goes_on_has_no_scores_until_its_end(trained, config, tm
     assert TrainedModel.load(tmp_path / "run").translate(["a b"]) == trained.translate(["a b"])
     train(changed(config, max_epochs=3), tmp_path / "run", if_exists="resume")
     assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3
+
+
+RATE = "training.optimizer.learning_rate"
+
+
+def test_another_learning_rate_needs_an_override_and_is_recorded_as_a_new_phase(trained, config, tmp_path):
+    folder = tmp_path / "run"
+    optimizer = config.training.optimizer.model_copy(update={"learning_rate": 0.001})
+    changed_file = config.model_copy(
+        update={"training": config.training.model_copy(update={"optimizer": optimizer, "max_epochs": 3})}
+    )
+    with pytest.raises(UserError, match=rf"{RATE}=0\.02, now it is 0\.001; give {RATE}=0\.001 on the command line"):
+        train(changed_file, folder, if_exists="resume")
+    said = []
+    train(changed_file, folder, if_exists="resume", given=[RATE], say=said.append)
+    assert said[0] == f"training: a new phase after step 10: {RATE}=0.001 (was 0.02)"
+    sessions = json.loads((folder / "provenance.json").read_text())["sessions"]
+    assert [each.get("phase") for each in sessions] == [None, {"step": 10, "changed": {RATE: [0.02, 0.001]}}]
+    assert load(Config, folder / "config.yaml").training.optimizer.learning_rate == 0.001
+    with pytest.raises(UserError, match=RATE):
+        train(changed(config, max_epochs=4), folder, if_exists="resume")
+
+
+@pytest.mark.parametrize("change", ["name=adamw", "options={amsgrad: true}"])
+def test_another_optimizer_is_refused_even_by_an_override(trained, config, tmp_path, change):
+    values = override(config.model_dump(mode="json"), [f"training.optimizer.{change}"])
+    with pytest.raises(UserError, match=r"training\.optimizer\.(name|options)"):
+        train(parse(Config, values), tmp_path / "run", if_exists="resume", given=[f"training.optimizer.{change[:4]}"])
+
+
+def test_a_decaying_rate_can_go_on_for_longer_as_a_new_phase(config, tmp_path):
+    decaying = changed(config, optimizer={"learning_rate": 0.02, "schedule": "linear", "warmup_steps": 0})
+    train(decaying, tmp_path / "run")
+    values = override(decaying.model_dump(mode="json"), [f"{RATE}=0.01", "training.max_epochs=3"])
+    train(parse(Config, values), tmp_path / "run", if_exists="resume", given=[RATE])
+    assert read_metrics(tmp_path / "run")["training"]["epochs"] == 3
+
+
+def test_a_validation_translates_at_most_this_many_sentences_spread_over_the_set(config, tmp_path, monkeypatch):
+    seen = []
+    translate = TrainedModel.translate
+    monkeypatch.setattr(
+        TrainedModel, "translate", lambda self, lines, *a: seen.append(lines) or translate(self, lines, *a)
+    )
+    train(changed(config, max_epochs=1, validation_sentences=5), tmp_path / "run")
+    pairs = run_module.read_pairs(config.data.validation)
+    assert seen == [[pairs.source[index] for index in (0, 2, 4, 7, 9)]]  # of 12

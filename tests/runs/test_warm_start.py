@@ -88,10 +88,8 @@ def test_tokens_that_both_vocabularies_have_keep_their_rows_and_others_begin_at_
                 assert torch.equal(weight[here[token]], theirs[name][there[token]]), (name, token)
             else:
                 assert not any(torch.equal(weight[here[token]], each) for each in theirs[name])
-    assert said[0] == (
-        f"training: starts from {run}, source: 6 of 7 tokens have the weights that they had, 1 are new; "
-        f"target: 5 of 7 tokens have the weights that they had, 2 are new"
-    )
+    counts = "source: 6 of 7 tokens as in the run, 1 new; target: 5 of 7 tokens as in the run, 2 new"
+    assert said[0] == f"training: starts from {run}, {counts}"
 
 
 def test_what_the_configuration_leaves_out_is_as_in_the_run(run, config):
@@ -135,10 +133,7 @@ def test_provenance_records_the_run_and_its_manifest_and_a_resumed_training_need
     [
         ("model.decoder.hidden_size=11", ("start_from", "has shape", "leave out the options under model")),
         ("model.context.kind=fixed", ("start_from", "decoder.context.scorer", "alone")),
-        (
-            "text={tokenizer: word, joint: true, lowercase: true}",
-            ("one vocabulary for both sides here and two there", "text.joint=false"),
-        ),
+        ("text={tokenizer: word, joint: true, lowercase: true}", ("one vocabulary for both sides", "text.joint=false")),
         ("model.pretrained_embeddings.source=vectors.txt", ("pretrained_embeddings", "start_from", "leave out one")),
         ("training.start_from=nowhere", ("nowhere", "not a run folder")),
     ],
