@@ -36,7 +36,7 @@ OPTIMIZERS: dict[str, Any] = {
     if isinstance(kind, type) and name not in ("Optimizer", "LBFGS", "SparseAdam", "Muon")
 }
 _KEYS = {"lr": "learning_rate", "betas": "betas", "eps": "epsilon", "weight_decay": "weight_decay"}
-_NOT_OPTIONS = {"params", "foreach", "fused", "capturable", "differentiable", "maximize", *_KEYS}
+_NOT_OPTIONS = {"params", "foreach", "fused", "capturable", "differentiable", "maximize"}
 
 
 class OptimizerConfig(Strict):
@@ -47,9 +47,7 @@ class OptimizerConfig(Strict):
     epsilon: PositiveFloat | None = 1e-8  # in the denominator of a step; null: not an option of this optimizer
     weight_decay: NonNegativeFloat = 0.0  # for `adamw` decoupled, for most others L2: see torch.optim
     decay_vectors: bool = True  # false: no weight decay on biases, norms and other vectors
-    schedule: Literal["constant", "inverse_sqrt", "linear", "cosine", "halving", "plateau"] = (
-        "inverse_sqrt"  # of the rate
-    )
+    schedule: Schedule = "inverse_sqrt"  # of the learning rate, by step or, for `plateau`, by validations
     warmup_steps: NonNegativeInt = 200  # linear warm-up; `plateau` has none, and by default `halving`
     halving_start: Period = 5  # epochs, or as in `5000 steps`: from here on, `halving` has half the rate
     halving_every: Period = 1  # epochs, or as in `1000 steps`, after which `halving` halves it again
@@ -77,27 +75,24 @@ class OptimizerConfig(Strict):
             return values
         own: dict[str, Any] = {"warmup_steps": 0} if values.get("schedule") in ("plateau", "halving") else {}
         kind = OPTIMIZERS.get(str(values.get("name", "adam")).lower(), Adam)
-        for option, key in (("betas", "betas"), ("eps", "epsilon")):
-            default = _signature(kind).get(option)
-            own[key] = default if option == "betas" or isinstance(default, float) else None
+        known = _signature(kind)
+        own["betas"] = known.get("betas")
+        own["epsilon"] = known["eps"] if isinstance(known.get("eps"), float) else None  # Adafactor has two of them
         return {**own, **values}
 
     @model_validator(mode="after")
     def _options_are_those_of_the_kind(self) -> OptimizerConfig:
         kind = OPTIMIZERS[self.name.lower()]
         known = _signature(kind)
-        for option, value in (
-            ("betas", self.betas),
-            ("eps", self.epsilon),
-            ("weight_decay", self.weight_decay or None),
-        ):
-            if value is not None and option not in known:
-                raise ValueError(f"{_KEYS[option]}: {kind.__name__} has no such option; leave it out")
-        choices = [option for option in known if option not in _NOT_OPTIONS]
+        for option, key in _KEYS.items():
+            if getattr(self, key) and option not in known:
+                raise ValueError(f"{key}: {kind.__name__} has no such option; leave it out")
+        keys = {option: key for option, key in _KEYS.items() if key != "epsilon" or self.epsilon is not None}
+        choices = [option for option in known if option not in _NOT_OPTIONS and option not in keys]
         for option in self.options:
-            if option in _KEYS and (option != "eps" or self.epsilon is not None):
-                raise ValueError(f"options.{option}: give it as {_KEYS[option]}, beside options")
-            if option not in choices and option != "eps":
+            if option in keys:
+                raise ValueError(f"options.{option}: give it as {keys[option]}, beside options")
+            if option not in choices:
                 near = difflib.get_close_matches(option, choices, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(choices) or 'none'}"
                 raise ValueError(f"options.{option}: {kind.__name__} has no such option; {hint}")
