@@ -154,6 +154,8 @@ def provide(folder: Path, text: str, made: set[str], model: Path) -> None:
         path = folder / word
         if word.startswith(("/", "..", "comparisons/")) or path.exists():  # a comparison is made by the page itself
             continue
+        if word.partition("/")[0] in outputs:  # of a folder that a command makes
+            continue
         if re.fullmatch(r"runs/[\w-]+", word):
             if word not in outputs or f"{word} --resume" in text:
                 shutil.copytree(model, path)
