@@ -30,10 +30,7 @@ def read_configuration(
     values: Mapping[str, Any], overrides: Sequence[Override] = (), path: Path | None = None
 ) -> Config:
     """The configuration of a training, as `parse_values`; completed by that of the run that it starts from."""
-    return parse_overridden(
-        overrides,
-        lambda given, origin: parse(Config, completed(override(values, given)), path if origin else None),
-    )
+    return parse_overridden(overrides, lambda given: parse(Config, completed(override(values, given)), path))
 
 
 def completed(values: Mapping[str, Any]) -> dict[str, Any]:
