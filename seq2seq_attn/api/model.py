@@ -76,7 +76,8 @@ class Model:
 
         Args:
             folder: The run, or "demo", a trained model that the package ships, as are "demo/distracted" and
-                "demo/transformer"; a folder `demo` in the current folder takes precedence.
+                "demo/transformer"; a folder `demo` in the current folder takes precedence; or "hf:OWNER/NAME", a run on
+                the Hugging Face hub, or "hf:OWNER/NAME@REVISION".
             device: By default the GPU, if there is one.
 
         Raises:
@@ -553,6 +554,25 @@ class Model:
 
         average(self.folder, Path(output), last, overwrite=overwrite)
         return Model.load(output, self.trained.device)
+
+    def push(self, repository: str, *, private: bool = False) -> str:
+        """Uploads the run to the Hugging Face hub, with a model card, for `load("hf:OWNER/NAME")`.
+
+        Checkpoints and logs are left out. The token of `hf auth login`, or in HF_TOKEN, says who uploads.
+
+        Args:
+            repository: OWNER/NAME, which is created if it does not exist.
+            private: Whether only its owner can see a new repository.
+
+        Returns:
+            The address.
+
+        Raises:
+            UserError: A file is damaged, huggingface_hub is not installed, or the hub refuses.
+        """
+        from seq2seq_attn.runs.hub import push
+
+        return push(self.folder, repository, private=private)
 
     def export(self, to: Target, output: Path | str, *, overwrite: bool = False) -> Path:
         """Writes the model in the format of another program.

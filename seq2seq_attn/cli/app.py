@@ -66,6 +66,7 @@ for _function in (
     align.score,
     faithfulness.faithfulness,
     runs.export,
+    runs.push,
     serve.serve,
     scorers.scorers,
     walk.walk,

@@ -77,7 +77,7 @@ def check_run(given: Path | None) -> Path | None:
 
 RunFolder = Annotated[
     Path,
-    argument("RUN", "A run folder, as written by train; or demo, which the package ships.", complete_runs, check_run),
+    argument("RUN", "A run folder; demo, which the package ships; or hf:OWNER/NAME.", complete_runs, check_run),
 ]
 Overrides = Annotated[
     list[str] | None,

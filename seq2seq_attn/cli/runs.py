@@ -1,4 +1,4 @@
-"""`average`, `export` and `verify`: what is done with a finished run as a whole."""
+"""`average`, `export`, `push` and `verify`: what is done with a finished run as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 import seq2seq_attn as s2s
-from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, folder, load_model, load_plugins
+from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, argument, folder, load_model, load_plugins
 from seq2seq_attn.cli.console import answer, progress, say
 
 Target = Literal["torch", "onnx", "ctranslate2", "html"]  # as in export/, which imports torch
@@ -63,6 +63,25 @@ def export(
         seq2seq-attn export runs/x --to html --output exported
     """
     answer(load_model(run, plugin).export(to, output, overwrite=overwrite))
+
+
+def push(
+    run: RunFolder,
+    repository: Annotated[str, argument("OWNER/NAME", "The repository, which is created if it does not exist.")],
+    private: Annotated[bool, typer.Option("--private", help="Create it so that only its owner sees it.")] = False,
+    plugin: Plugin = None,
+) -> None:
+    """Upload a run to the Hugging Face hub, with a model card.
+
+    Prints the address. Checkpoints and logs are left out. Every command then takes hf:OWNER/NAME in place of the run;
+    its files are checked by their manifest, and a run with code of its own is refused. Needs huggingface_hub, and a
+    token: hf auth login.
+
+    Examples:
+        seq2seq-attn push runs/x me/en-de
+        seq2seq-attn translate hf:me/en-de test.en
+    """
+    answer(load_model(run, plugin).push(repository, private=private))
 
 
 def verify(

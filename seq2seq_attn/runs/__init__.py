@@ -14,6 +14,8 @@ CONFIG = "config.yaml"  # of a run folder
 SHIPPED = Path(__file__).parents[1] / "demo_models"  # run folders that are part of the package
 DEMO = "demo"  # the name of the first of them; demo/distracted is that of another
 
+HUB = "hf:"  # begins the name of a run on the Hugging Face hub
+
 Say = Callable[[str], object]  # receives the progress messages of slow functions, one line per call
 
 
@@ -48,10 +50,15 @@ def is_shipped(folder: Path) -> bool:
 
 
 def find_run(given: Path) -> Path:
-    """The run folder with this path or, for `demo` and `demo/NAME`, the one in the package.
+    """The run folder with this path or, for `demo` and `demo/NAME`, the one in the package, or for `hf:OWNER/NAME` that
+    of the Hugging Face hub.
 
     A file or folder `demo` in the current folder takes precedence. UserError: there is no such run.
     """
+    if given.as_posix().startswith(HUB):
+        from seq2seq_attn.runs.hub import download
+
+        return download(given.as_posix())
     if given.parts[:1] != (DEMO,):
         require_run(given)
         return given
