@@ -12,7 +12,7 @@ from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.alignment import parse_links
 from seq2seq_attn.evaluation.corpus_scores import Expected
-from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
+from seq2seq_attn.evaluation.counts import CorpusCounts, Counting, chrf_counting
 from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_translations, with_given_files
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
@@ -23,23 +23,35 @@ from seq2seq_attn.runs.corpora import TestSet
 
 
 class Scoring(NamedTuple):
-    """How the translations of the arms of a comparison are scored, which is the same for all of them."""
+    """How the translations of the arms of a comparison are scored, which is the same for all of them.
+
+    It counts the references and each system once, for all statistics.
+    """
 
     expected: Expected
     metrics: list[Metric]  # of translations; the first is the main one
     countings: dict[str, Counting]  # by the key of each metric that counts
+    of_sentences: Counting  # chrF, whatever the corpus is scored by: sentence BLEU is too noisy on short lines
 
     @classmethod
     def of(cls, config: Config, test_set: TestSet) -> Scoring:
         expected = config.expected(test_set.references, test_set.pairs.source, test_set.lc_tok)
         metrics = with_given_files(config.evaluation.chosen, expected)
-        countings = {each.key: each.counting(expected) for each in metrics if each.counting is not None}
-        return cls(expected, metrics, {key: each for key, each in countings.items() if each is not None})
+        found = {each.key: each.counting(expected) for each in metrics if each.counting is not None}
+        countings = {key: each for key, each in found.items() if each is not None}
+        return cls(expected, metrics, countings, countings.get("chrf") or chrf_counting(expected))
 
     @property
     def main(self) -> str:
         """The key of the main metric."""
         return self.metrics[0].key
+
+    def score(self, translations: Sequence[str], metrics: Sequence[Metric]) -> dict[str, Any]:
+        """As `score_translations`."""
+        counted = {each.key: self.countings[each.key] for each in metrics if each.key in self.countings}
+        scores = {key: {"value": c.score_corpus(translations), "signature": c.signature} for key, c in counted.items()}
+        others = [each for each in metrics if each.key not in counted]
+        return scores | score_translations(translations, self.expected, others)
 
 
 class Arm(NamedTuple):
@@ -66,7 +78,7 @@ class Arm(NamedTuple):
 
         def scored(run: RunEvidence) -> RunEvidence:
             lacking = [metric for metric in scoring.metrics if metric.key not in run.metrics["test"]]
-            found = score_translations(run.translations, scoring.expected, lacking)
+            found = scoring.score(run.translations, lacking)
             return replace(run, metrics={**run.metrics, "test": {**run.metrics["test"], **found}})
 
         attention = [

@@ -34,6 +34,7 @@ from seq2seq_attn.evaluation.words import (
     found,
     lengths,
     missing,
+    only,
     rarest,
     repeated,
     repeats,
@@ -54,6 +55,7 @@ _Arms = Mapping[str, Arm]
 _Translated = Mapping[str, Sequence[Sequence[Bag]]]  # by arm, the translations of each run
 _Sources = NDArray[np.int64] | None  # the source of each sentence, as `number_sources` numbers them
 _Count = Callable[[Bag, Bag], tuple[int, int]]  # translation, reference -> numerator, denominator of a rate
+_Counts = Mapping[str, tuple[_Count, Sequence[Bag]]]  # by the name of a rate, with the words of the references that count
 
 _THIRDS = "sharpest", "middle", "most even"
 
@@ -73,7 +75,7 @@ def where_arms_differ(
     sizes = [each.words.total() for each in sources] if is_text else test_set.source_lengths
     translated = {name: [bags(run.translations, *target_words) for run in arm.tested] for name, arm in arms.items()}
     same_groups = partial(_same_groups, arms, sizes)
-    rates_of = partial(_rates, translated, references, number_sources(test_set.pairs.source))
+    rates_of = partial(_rates, translated, number_sources(test_set.pairs.source))
     breakdowns, rates = [], []
     if training is not None and is_text:
         breakdowns.append(
@@ -84,13 +86,17 @@ def where_arms_differ(
             )
         )
     if training is not None:
+        known = {word for reference in references for word in reference.words}
         in_training = count_words(training.target, *target_words)
         rates.append(
             rates_of(
                 "words of the reference found",
                 "Share of the reference words that the translation also contains, by their frequency in the training "
                 "text.",
-                {label: partial(found, counts=in_training, band=band) for label, band in FREQUENCIES.items()},
+                {
+                    label: (found, only(references, {word for word in known if in_training[word] in band}))
+                    for label, band in FREQUENCIES.items()
+                },
             )
         )
     links, origin = _links_of_reordering(arms, test_set.gold, main)
@@ -111,10 +117,10 @@ def where_arms_differ(
             "of the reference's content words that the translation lacks. Length: number of words relative to the "
             "reference.",
             {
-                "repeated bigrams": repeated,
-                "sentences that repeat": repeats,
-                "content words missing": partial(missing, content=content_words(references)),
-                "length": lengths,
+                "repeated bigrams": (repeated, references),
+                "sentences that repeat": (repeats, references),
+                "content words missing": (missing, only(references, content_words(references).__contains__)),
+                "length": (lengths, references),
             },
         )
     )
@@ -216,18 +222,11 @@ def by_length(arms: _Arms, test_set: TestSet, bands: Sequence[Band]) -> Breakdow
     )
 
 
-def _rates(
-    arms: _Translated,
-    references: Sequence[Bag],
-    source_of: _Sources,
-    name: str,
-    meaning: str,
-    counts: Mapping[str, _Count],
-) -> Rates | None:
+def _rates(arms: _Translated, source_of: _Sources, name: str, meaning: str, counts: _Counts) -> Rates | None:
     """A rate per arm and kind of count; None if fewer than two kinds have a rate in any arm."""
     columns = {
         label: [_rate([list(map(count, run, references)) for run in runs], source_of) for runs in arms.values()]
-        for label, count in counts.items()
+        for label, (count, references) in counts.items()
     }
     filled = {label: column for label, column in columns.items() if any(column)}
     rows = zip(*filled.values(), strict=True)

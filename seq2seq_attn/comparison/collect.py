@@ -38,13 +38,14 @@ def explaining_misfits() -> Iterator[None]:
 
 
 @explaining_misfits()
-def collect(grid: RunGrid, evidence: Evidence, test_set: TestSet, say: Say = lambda _: None) -> Results:
+def collect(
+    grid: RunGrid, evidence: Evidence, test_set: TestSet, scoring: Scoring, say: Say = lambda _: None
+) -> Results:
     """The results of a grid, from the evidence of its runs.
 
     An arm without any run has no part in comparisons and contrasts. UserError: the runs were not scored alike.
     """
     config = grid.runs[0].config
-    scoring = Scoring.of(config, test_set)
     main = METRICS[scoring.main]
     arms = {
         arm.name: Arm.of(group, arm.runs, scoring) for (_, group), arm in zip(grid.arms(), evidence.arms, strict=True)

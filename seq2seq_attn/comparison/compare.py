@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_program
+from seq2seq_attn.comparison.arms import Scoring
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.evidence import configuration, gather, known_settings, read_run, reusable
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, match_parameters
@@ -97,7 +98,8 @@ def compare(
             }
             aligners = (before and before.aligners) or _align(finished, runs, test, say)
             gathered = gather(grid, tested, aligners, tuned, missing)
-            results = collect(grid, gathered, test, say)
+            scoring = Scoring.of(grid.runs[0].config, test)
+            results = collect(grid, gathered, test, scoring, say)
             results.save(folder / RESULTS)
             gathered.save(folder / EVIDENCE)
             CURVES.save({arm: tuple(run.curve for run in each) for arm, each in tested.items()}, folder)
@@ -105,8 +107,7 @@ def compare(
             observed = {arm for arm, group in grid.arms() if (arm, group[0].seed) in known}
             here = finished._replace(runs=[run for run in finished.runs if run.arm not in observed])
             translations = {arm: each[0].translations for arm, each in tested.items()}
-            expected = grid.runs[0].config.expected(test.references, test.pairs.source)
-            observe(here, runs, test, folder, translations, expected, evidence and evidence.parent)
+            observe(here, runs, test, folder, translations, scoring.of_sentences, evidence and evidence.parent)
             REPRODUCTION.save(_reproduction(grid, command), folder)
             return results
 

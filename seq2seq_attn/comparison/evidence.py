@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq_attn.analysis.scoring import TRANSLATIONS, AttentionRecord
+from seq2seq_attn.comparison.arms import Scoring
 from seq2seq_attn.comparison.collect import collect, explaining_misfits
 from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, Tune
 from seq2seq_attn.config import Config
@@ -220,7 +221,7 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
     test = read_test(files, source_words(grid.runs[0].config))
     again = [replace(arm, runs=[_to_score_again(run, test) for run in arm.runs]) for arm in evidence.arms]
-    results = collect(grid, replace(evidence, arms=again), test, say)
+    results = collect(grid, replace(evidence, arms=again), test, Scoring.of(grid.runs[0].config, test), say)
     stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"

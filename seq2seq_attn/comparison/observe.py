@@ -12,14 +12,12 @@ import numpy as np
 
 from seq2seq_attn.analysis.attention_files import END
 from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
-from seq2seq_attn.analysis.scoring import TRANSLATIONS
 from seq2seq_attn.analysis.word_alignment import merge_words
 from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.front_end import FrontEnd
-from seq2seq_attn.evaluation.corpus_scores import Expected, score_sentences
-from seq2seq_attn.files.checksums import checked
-from seq2seq_attn.files.reading import read_lines
+from seq2seq_attn.evaluation.counts import Counting
+from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.results.attention import (
     ATTENTION,
     CORPUS,
@@ -45,6 +43,7 @@ from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.forced import Forced
 
+SCORED_BY = METRICS["chrf"].name  # of sentences, see `Scoring`
 MOST_WEIGHTS = 10_000_000  # attention weights kept, over all arms: one to four MB on the page
 
 
@@ -97,12 +96,12 @@ def observe(
     test_set: TestSet,
     output: Path,
     translations: Mapping[str, Sequence[str]],
-    expected: Expected,
+    scoring: Counting,
     earlier: Path | None = None,
 ) -> None:
     """Writes attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
 
-    The last compares the given translations, by arm. The others cover the first run of each arm in `grid`, whose
+    The last compares the given translations, of one run per arm, by their scores. The others cover the first run of each arm in `grid`, whose
     folders are in `runs`, and other arms as far as these files in the folder `earlier` do, those of a comparison on the
     same test set. Without any arm, attention.json is empty and these others are not written.
     """
@@ -117,6 +116,7 @@ def observe(
         one = next(iter(first.values()))
         known.lines = kept_lines(pairs, len(first), *load_front_ends(one, read_config(one)), always=examples)
     lines = known.lines
+    scores = {arm: [round(score, 2) for score in scoring.score_sentences(each)] for arm, each in translations.items()}
     for arm, folder in first.items():
         model = TrainedModel.load(folder)
         forced = dict(zip(examples, _force(model, pairs, examples), strict=True))
@@ -131,18 +131,24 @@ def observe(
                     if own not in known.segmentations:
                         known.segmentations.append(own)
                     segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
-        all_translations = read_lines(checked(folder, TRANSLATIONS))
-        shown = [all_translations[line] for line in lines]
-        references = [[each[line] for line in lines] for each in expected.references]
-        scores = score_sentences(shown, expected._replace(references=references))
-        known.metric, rounded = scores.metric, tuple(round(score, 2) for score in scores.values)
-        known.arms[arm] = ArmAttention(model.config.seed, tuple(shown), rounded, segmentation, weights)
+        shown = (tuple(each[arm][line] for line in lines) for each in (translations, scores))
+        known.metric, known.arms[arm] = SCORED_BY, ArmAttention(model.config.seed, *shown, segmentation, weights)
         for line in () if model.source.names_files else examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])
     known.save(output, pairs, gold, list(translations))
     if grid.experiment.baseline in translations:
-        SENTENCES.save(extremes(test_set.pairs, translations, grid.experiment.baseline, expected), output)
+        every = [
+            ContrastiveSentence(
+                line + 1,
+                pairs.source[line],
+                pairs.target[line],
+                {arm: ScoredTranslation(each[line], scores[arm][line]) for arm, each in translations.items()},
+            )
+            for line in range(len(pairs))
+        ]
+        compared = ContrastiveSentences(SCORED_BY, scoring.signature, tuple(every))
+        SENTENCES.save(extremes(compared, grid.experiment.baseline), output)
 
 
 def kept_lines(
@@ -183,28 +189,9 @@ def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[in
     )
 
 
-def extremes(
-    pairs: ParallelCorpus, translations: Mapping[str, Sequence[str]], baseline: str, expected: Expected
-) -> ContrastiveSentences:
-    """The sentences with the largest gains and losses over the baseline, `SHOWN` of each kind for each arm.
-
-    Gains are differences in the score of a sentence. `translations` are those of one run per arm.
-    """
-    scored = {arm: score_sentences(lines, expected) for arm, lines in translations.items()}
-    every = [
-        ContrastiveSentence(
-            index + 1,
-            pairs.source[index],
-            pairs.target[index],
-            {
-                arm: ScoredTranslation(lines[index], round(scored[arm].values[index], 2))
-                for arm, lines in translations.items()
-            },
-        )
-        for index in range(len(pairs))
-    ]
-    first = scored[baseline]
-    whole = ContrastiveSentences(first.metric, first.signature, tuple(every))
-    ranked = [whole.ranked(arm, baseline) for arm in translations if arm != baseline]
+def extremes(sentences: ContrastiveSentences, baseline: str) -> ContrastiveSentences:
+    """Those with the largest gains and losses over the baseline, `SHOWN` of each kind for each arm."""
+    arms = sentences.sentences[0].translations
+    ranked = [sentences.ranked(arm, baseline) for arm in arms if arm != baseline]
     shown = {sentence.line for each in ranked for sentence in (*each[:SHOWN], *each[-SHOWN:])}
-    return replace(whole, sentences=tuple(sentence for sentence in every if sentence.line in shown))
+    return replace(sentences, sentences=tuple(each for each in sentences.sentences if each.line in shown))

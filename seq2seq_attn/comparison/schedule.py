@@ -70,12 +70,14 @@ def complete_all(
         for folder in (runs / run.folder for run in grid):
             with suppress(BusyError), locked(folder):  # another process is at work on it
                 clear(folder)
-        if_exists = "resume"
     failed: list[FailedRun] = []
-    left, done = list(grid), 0
+    left = [run for run in grid if not is_complete(run, runs)]  # no process is started for the others
+    done = len(grid) - len(left)
+    if done:
+        say(f"{done} of {len(grid)} runs were done before")
     for waiting in (False, True):
         busy = []
-        for run, attempt in _attempts(left, runs, if_exists, jobs, say, bar, waiting):
+        for run, attempt in _attempts(left, runs, jobs, say, bar, waiting):
             if attempt.busy is not None:
                 say(f"{run.name}: {attempt.busy}")
                 busy.append(run)
@@ -93,7 +95,6 @@ def complete_all(
 def _attempts(
     grid: Sequence[ArmRun],
     runs: Path,
-    if_exists: IfDone,
     jobs: int,
     say: Say,
     bar: bool | None,
@@ -104,19 +105,19 @@ def _attempts(
     if jobs <= 1:
         for number, run in enumerate(grid, start=1):
             numbered = lambda text, n=number: say(f"[{n}/{len(grid)}] {text}")  # noqa: E731
-            yield run, _attempt(run, runs, if_exists, numbered, bar, waiting)
+            yield run, _attempt(run, runs, numbered, bar, waiting)
         return
     worker_say, worker_bar = messages(silent=bar is None), None if bar is None else False
-    work = partial(_attempt_in_worker, runs=runs, if_exists=if_exists, say=worker_say, bar=worker_bar, waiting=waiting)
+    work = partial(_attempt_in_worker, runs=runs, say=worker_say, bar=worker_bar, waiting=waiting)
     prepare = partial(_prepare_to_train, max(1, (os.cpu_count() or 1) // jobs), loaded_plugins())
     for run, result in in_processes(work, grid, jobs, prepare):
         yield run, _Attempt(failure=result.reason) if isinstance(result, Ended) else result
 
 
-def _attempt(run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | None, waiting: bool) -> _Attempt:
+def _attempt(run: ArmRun, runs: Path, say: Say, bar: bool | None, waiting: bool) -> _Attempt:
     """Completes a run. Whatever prevents it becomes a reason, with a traceback through `say` if it is a defect."""
     try:
-        complete(run, runs, if_exists, say, bar, wait=waiting)
+        complete(run, runs, say, bar, wait=waiting)
     except BusyError as error:
         return _Attempt(busy=str(error))
     except UserError as error:
@@ -150,26 +151,21 @@ def is_complete(run: ArmRun, runs: Path) -> bool:
     return tested and is_trained(run, runs)
 
 
-def complete(
-    run: ArmRun, runs: Path, if_exists: IfDone, say: Say, bar: bool | None = True, *, wait: bool = False
-) -> None:
+def complete(run: ArmRun, runs: Path, say: Say, bar: bool | None = True, *, wait: bool = False) -> None:
     """Trains and tests one run; skips what is already done. BusyError, unless `wait`: another process is at work."""
     folder = runs / run.folder
-    if if_exists == "resume" and is_complete(run, runs):
-        say(f"{run.name}: done before")
-        return
-    with reserved(run.config, folder, if_exists, wait=wait):
-        if if_exists == "resume" and is_complete(run, runs):
+    with reserved(run.config, folder, "resume", wait=wait):
+        if is_complete(run, runs):
             say(f"{run.name}: done by another process")
             return
-        if if_exists == "resume" and is_trained(run, runs):
+        if is_trained(run, runs):
             model = TrainedModel.load(folder, device_type(run.config.training.accelerator))
         else:
             model = run_training.train(
                 run.config,
                 folder,
                 name=run.name,
-                if_exists=if_exists,
+                if_exists="resume",
                 say=say,
                 bar=bar,
                 cache=runs / CACHE_FOLDER,

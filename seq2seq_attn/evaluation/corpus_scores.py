@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sacrebleu import BLEU, CHRF, TER
+from sacrebleu import BLEU, TER
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 from seq2seq_attn.errors import UserError
@@ -231,24 +231,3 @@ def _moses(language: str) -> tuple[MosesPunctNormalizer, MosesTokenizer]:
     from sacremoses import MosesPunctNormalizer, MosesTokenizer  # compiles its rules for a quarter of a second
 
     return MosesPunctNormalizer(language), MosesTokenizer(language)
-
-
-class SentenceScores(NamedTuple):
-    """A score of each sentence, 0 to 100; higher is better."""
-
-    metric: str
-    signature: str
-    values: list[float]
-
-
-def score_sentences(translations: Sequence[str], expected: Expected) -> SentenceScores:
-    """chrF2 of each line, whatever the corpus is scored by: sentence BLEU is too noisy on short lines.
-
-    Errors as in `bleu`.
-    """
-    expected.require_pairs(translations)
-    lists = expected.for_sacrebleu
-    metric, corpus = (CHRF(lowercase=expected.lowercase, references=each) for each in (None, lists))
-    rows = zip(translations, *lists, strict=True)
-    values = [float(metric.sentence_score(ours, theirs).score) for ours, *theirs in rows]
-    return SentenceScores("chrF2", str(corpus.get_signature()), values)

@@ -45,6 +45,11 @@ class Counting:
         """The score of the translations of the whole test set."""
         return float(self.score(self.count(translations).sum(axis=0, keepdims=True))[0])
 
+    def score_sentences(self, translations: Sequence[str]) -> list[float]:
+        """The score of each translation, as of a corpus of one sentence."""
+        scores: list[float] = self.score(self.count(translations)).tolist()
+        return scores
+
 
 @dataclass(frozen=True)
 class CorpusCounts:
@@ -168,13 +173,17 @@ def _sacrebleu_counting(
     score: Callable[[NDArray[Any]], NDArray[np.float64]],
     meaning: str = "",
 ) -> Counting:
-    """What one of sacrebleu's metrics, made with these references, counts of each sentence."""
+    """What one of sacrebleu's metrics, made with these references, counts of each sentence.
 
-    def count(translations: Sequence[str]) -> NDArray[np.int64]:
+    Counting takes most of the time of all statistics, so each system is counted once.
+    """
+
+    @lru_cache(maxsize=None)
+    def count(translations: tuple[str, ...]) -> NDArray[np.int64]:
         expected.require_pairs(translations)
         return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)
 
-    return Counting(count, score, str(metric.get_signature()), meaning)
+    return Counting(lambda translations: count(tuple(translations)), score, str(metric.get_signature()), meaning)
 
 
 def bleu_counting(expected: Expected) -> Counting:

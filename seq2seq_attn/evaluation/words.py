@@ -8,8 +8,8 @@ whole: the rate of a system is the sum of its parts over the sum of its wholes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from seq2seq_attn.evaluation.corpus_scores import bleu_metric
@@ -30,7 +30,7 @@ def bags(lines: Iterable[str], tokenize: str = "13a", lowercase: bool = False) -
 
 def count_words(lines: Iterable[str], tokenize: str = "13a", lowercase: bool = False) -> Counter[str]:
     """How often each word occurs in all lines. Errors as for `bags`."""
-    return Counter(word for words in _words(lines, tokenize, lowercase) for word in words)
+    return Counter(chain.from_iterable(_words(lines, tokenize, lowercase)))
 
 
 def _words(lines: Iterable[str], tokenize: str, lowercase: bool) -> Iterator[list[str]]:
@@ -47,14 +47,19 @@ def rarest(sentences: Iterable[Bag], counts: Mapping[str, int]) -> list[int | No
     return [min((counts.get(word, 0) for word in sentence.words), default=None) for sentence in sentences]
 
 
-def found(hypothesis: Bag, reference: Bag, counts: Mapping[str, int], band: Band) -> tuple[int, int]:
-    """How many of the reference's words with a count in the band the hypothesis contains; and how many there are.
+def only(sentences: Iterable[Bag], kept: Callable[[str], bool]) -> list[Bag]:
+    """The sentences with those of their words alone that are to be kept."""
+    return [each._replace(words=Counter({w: n for w, n in each.words.items() if kept(w)})) for each in sentences]
+
+
+def found(hypothesis: Bag, reference: Bag) -> tuple[int, int]:
+    """How many of the reference's words the hypothesis contains; and how many there are.
 
     Each occurrence is found at most once: Σ_w min(h(w), r(w)) of Σ_w r(w), with the counts h and r of the word in
     hypothesis and reference.
     """
-    wanted = {word: times for word, times in reference.words.items() if counts.get(word, 0) in band}
-    return sum(min(times, hypothesis.words[word]) for word, times in wanted.items()), sum(wanted.values())
+    ours = hypothesis.words
+    return sum(min(times, ours.get(word, 0)) for word, times in reference.words.items()), reference.words.total()
 
 
 COMMON = 0.01  # a word with at least this share of all words counts as a function word
@@ -78,14 +83,13 @@ def repeats(hypothesis: Bag, reference: Bag) -> tuple[int, int]:
     return int(repeated(hypothesis, reference)[0] > 0), 1
 
 
-def missing(hypothesis: Bag, reference: Bag, content: Collection[str]) -> tuple[int, int]:
-    """Content words of the reference that the hypothesis lacks, of all content words of the reference.
+def missing(hypothesis: Bag, reference: Bag) -> tuple[int, int]:
+    """Words of the reference that the hypothesis lacks, of all words of the reference.
 
-    A paraphrase lacks them as well: this is an upper bound of what was left untranslated.
+    A paraphrase lacks them as well: of content words, this is an upper bound of what was left untranslated.
     """
-    wanted = {word: times for word, times in reference.words.items() if word in content}
-    lacking = sum(max(0, times - hypothesis.words[word]) for word, times in wanted.items())
-    return lacking, sum(wanted.values())
+    there, wanted = found(hypothesis, reference)
+    return wanted - there, wanted
 
 
 def lengths(hypothesis: Bag, reference: Bag) -> tuple[int, int]:
