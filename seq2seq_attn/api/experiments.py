@@ -334,9 +334,7 @@ class Comparison:
         from seq2seq_attn.report.figures import learning_curve_figure
         from seq2seq_attn.results.curves import CURVES
 
-        curves = CURVES.load(self.folder)
-        runs = {arm.name: curves.get(arm.name, ()) for arm in self.results.arms}
-        return learning_curve_figure(runs, self.results.main)
+        return learning_curve_figure(self.results, CURVES.load(self.folder))
 
     def show(self) -> None:
         """Prints the table and the first conclusion; in a notebook, displays the table and all conclusions."""

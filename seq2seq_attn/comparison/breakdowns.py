@@ -55,7 +55,7 @@ _Arms = Mapping[str, Arm]
 _Translated = Mapping[str, Sequence[Sequence[Bag]]]  # by arm, the translations of each run
 _Sources = NDArray[np.int64] | None  # the source of each sentence, as `number_sources` numbers them
 _Count = Callable[[Bag, Bag], tuple[int, int]]  # translation, reference -> numerator, denominator of a rate
-_Counts = Mapping[str, tuple[_Count, Sequence[Bag]]]  # by the name of a rate, with the words of the references that count
+_Counts = Mapping[str, tuple[_Count, Sequence[Bag]]]  # by the name of a rate, with the references that it is of
 
 _THIRDS = "sharpest", "middle", "most even"
 
@@ -119,7 +119,7 @@ def where_arms_differ(
             {
                 "repeated bigrams": (repeated, references),
                 "sentences that repeat": (repeats, references),
-                "content words missing": (missing, only(references, content_words(references).__contains__)),
+                "content words missing": (missing, only(references, content_words(references))),
                 "length": (lengths, references),
             },
         )

@@ -101,9 +101,10 @@ def observe(
 ) -> None:
     """Writes attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
 
-    The last compares the given translations, of one run per arm, by their scores. The others cover the first run of each arm in `grid`, whose
-    folders are in `runs`, and other arms as far as these files in the folder `earlier` do, those of a comparison on the
-    same test set. Without any arm, attention.json is empty and these others are not written.
+    The last compares the given translations, of one run per arm, which `scoring` scores. The others cover the first run
+    of each arm in `grid`, whose folders are in `runs`, and other arms as far as these files in the folder `earlier` do,
+    those of a comparison on the same test set. Without any arm, attention.json is empty and these others are not
+    written.
     """
     pairs = test_set.pairs
     gold: list[LinkPairs | None] = [None] * len(pairs)
@@ -131,8 +132,14 @@ def observe(
                     if own not in known.segmentations:
                         known.segmentations.append(own)
                     segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
-        shown = (tuple(each[arm][line] for line in lines) for each in (translations, scores))
-        known.metric, known.arms[arm] = SCORED_BY, ArmAttention(model.config.seed, *shown, segmentation, weights)
+        known.metric = SCORED_BY
+        known.arms[arm] = ArmAttention(
+            model.config.seed,
+            tuple(translations[arm][line] for line in lines),
+            tuple(scores[arm][line] for line in lines),
+            segmentation,
+            weights,
+        )
         for line in () if model.source.names_files else examples:
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])

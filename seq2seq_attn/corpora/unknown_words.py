@@ -35,7 +35,9 @@ def known_forms(word: str, vocabulary: Vocabulary) -> list[str]:
 
 
 def _in_known_case(word: str, vocabulary: Vocabulary) -> str | None:
-    return next((form for form in (word, word.lower(), word.capitalize()) if form in vocabulary), None)
+    if word in vocabulary:
+        return word
+    return next((form for form in (word.lower(), word.capitalize()) if form in vocabulary), None)
 
 
 def _split_known_end(word: str, vocabulary: Vocabulary) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -178,7 +178,7 @@ def _sacrebleu_counting(
     Counting takes most of the time of all statistics, so each system is counted once.
     """
 
-    @lru_cache(maxsize=None)
+    @cache
     def count(translations: tuple[str, ...]) -> NDArray[np.int64]:
         expected.require_pairs(translations)
         return np.array(metric._extract_corpus_statistics(translations, None), dtype=np.int64)

@@ -8,7 +8,7 @@ whole: the rate of a system is the sum of its parts over the sum of its wholes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -47,9 +47,9 @@ def rarest(sentences: Iterable[Bag], counts: Mapping[str, int]) -> list[int | No
     return [min((counts.get(word, 0) for word in sentence.words), default=None) for sentence in sentences]
 
 
-def only(sentences: Iterable[Bag], kept: Callable[[str], bool]) -> list[Bag]:
-    """The sentences with those of their words alone that are to be kept."""
-    return [each._replace(words=Counter({w: n for w, n in each.words.items() if kept(w)})) for each in sentences]
+def only(sentences: Iterable[Bag], kept: Container[str]) -> list[Bag]:
+    """The sentences with these of their words alone."""
+    return [each._replace(words=Counter({w: n for w, n in each.words.items() if w in kept})) for each in sentences]
 
 
 def found(hypothesis: Bag, reference: Bag) -> tuple[int, int]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -168,7 +170,14 @@ def _caption(maps: Sequence[AttentionMap]) -> str:
 
 def _longest(texts: Iterable[str], size: float) -> float:
     """The length in inches of the longest of these lines, as drawn."""
-    return max((TextPath((0, 0), text, size=size).get_extents().width for text in texts), default=0) / 72
+    return max((_length(text, size, tuple(matplotlib.rcParams["font.family"])) for text in texts), default=0) / 72
+
+
+@lru_cache(maxsize=10_000)  # most words are in several figures
+def _length(text: str, size: float, _families: tuple[str, ...]) -> float:
+    """The length in points in the fonts of `drawing`."""
+    length: float = TextPath((0, 0), text, size=size).get_extents().width
+    return length
 
 
 def _wrapped(text: str, width: float) -> str:

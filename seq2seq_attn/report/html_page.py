@@ -16,6 +16,7 @@ from typing import NamedTuple
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from seq2seq_attn.report.charts import breakdown_chart, learning_curve_charts, length_chart, score_chart
 from seq2seq_attn.report.columns import columns, signature_header
 from seq2seq_attn.report.conclusion import conclusion, first_conclusion
 from seq2seq_attn.report.font_choice import SUBSET, embeddable
@@ -27,10 +28,9 @@ from seq2seq_attn.report.html_attention import (
     views_of_examples,
     views_of_maps,
 )
-from seq2seq_attn.report.html_charts import breakdown_chart, learning_curve_charts, length_chart, score_chart
+from seq2seq_attn.report.html_charts import drawing
 from seq2seq_attn.report.table import breakdown_tables, explained, notes, seeds
 from seq2seq_attn.results.attention import AttentionMap, CorpusAttention, CorpusPair
-from seq2seq_attn.results.breakdowns import ENOUGH
 from seq2seq_attn.results.curves import Curve
 from seq2seq_attn.results.examples import SHOWN, ContrastiveSentences, Example
 from seq2seq_attn.results.reproduction import Reproduction
@@ -63,17 +63,16 @@ def html_page(contents: Contents) -> str:
         conclusion=conclusion(results),
         columns=shown,
         notes=notes(results, shown),
-        score_chart=score_chart(results),
-        length_chart=length_chart(results),
+        score_chart=drawing(score_chart(results)),
+        length_chart=drawing(length_chart(results)),
         length_tables=[table for table in tables if table.breakdown is results.by_length],
         breakdowns=[
-            (table, table.breakdown and breakdown_chart(results, table.breakdown))
+            (table, table.breakdown and drawing(breakdown_chart(results, table.breakdown)))
             for table in tables
             if table.breakdown is not results.by_length
         ],
         explained=explained(results),
-        enough=ENOUGH,
-        curve_charts=learning_curve_charts(results, contents.curves),
+        curve_charts=[drawing(each) for each in learning_curve_charts(results, contents.curves)],
         has_curves=any(contents.curves.values()),
         attention=attention,
         corpus=corpus,

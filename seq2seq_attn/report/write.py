@@ -92,7 +92,7 @@ def _figures(
 ) -> Iterator[tuple[str, Figure]]:
     """Figures with their file names, without suffix."""
     yield "by_length", by_length_figure(results)
-    yield "curves", learning_curve_figure({arm.name: runs.get(arm.name, ()) for arm in results.arms}, results.main)
+    yield "curves", learning_curve_figure(results, runs)
     sentences: dict[tuple[str, ...], list[AttentionMap]] = {}
     for shown in maps:
         sentences.setdefault(shown.source, []).append(shown)

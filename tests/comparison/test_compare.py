@@ -26,7 +26,8 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus
-from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok, score_sentences
+from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok
+from seq2seq_attn.evaluation.counts import chrf_counting
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.files.checksums import record
@@ -150,7 +151,7 @@ def test_a_second_reference_of_each_source_is_no_further_evidence(grid, results,
     evidence = Evidence.load(tmp_path / "mine" / EVIDENCE)
     evidence = replace(evidence, arms=[replace(arm, runs=[*map(doubled, arm.runs)]) for arm in evidence.arms])
     runs = {arm.name: arm.runs for arm in evidence.arms}
-    found = collect.collect(grid, evidence, twice)
+    found = collect.collect(grid, evidence, twice, Scoring.of(grid.runs[0].config, twice))
     # chrF of twice the counts is the same; BLEU is not where an order without a match is smoothed.
     assert [pair.others["chrf"] for pair in found.comparisons] == [pair.others["chrf"] for pair in results.comparisons]
     assert found.comparisons[0].others["chrf"].joint is not None
@@ -238,7 +239,7 @@ def test_the_saved_attention_equals_that_of_forced_decoding(results, grid, tmp_p
     assert {arm: each.translations for arm, each in held.arms.items()} == {a: tuple(r[0]) for a, r in files.items()}
     for arm, each in held.arms.items():
         assert each.scores == tuple(
-            round(score, 2) for score in score_sentences(files[arm][0], expected(references)).values
+            round(score, 2) for score in chrf_counting(expected(references)).score_sentences(files[arm][0])
         )
     assert held.arms["distracted"].segmentation is None
     model = TrainedModel.load(tmp_path / "mine" / "runs" / grid.runs[2].folder)

@@ -2,8 +2,15 @@
 
 from seq2seq_attn.comparison.observe import extremes
 from seq2seq_attn.corpora.corpus import ParallelCorpus
-from seq2seq_attn.evaluation.corpus_scores import Expected, score_sentences
-from seq2seq_attn.results.examples import SENTENCES, SHOWN
+from seq2seq_attn.evaluation.corpus_scores import Expected
+from seq2seq_attn.evaluation.counts import chrf_counting
+from seq2seq_attn.results.examples import (
+    SENTENCES,
+    SHOWN,
+    ContrastiveSentence,
+    ContrastiveSentences,
+    ScoredTranslation,
+)
 
 REFERENCES = [f"the {word} sat on mat number {index}" for index, word in enumerate(["cat", "dog", "fox"] * 9)]
 EXPECTED = Expected([REFERENCES])
@@ -15,16 +22,32 @@ TRANSLATIONS = {
 }
 
 
+SCORING = chrf_counting(EXPECTED)
+SCORES = {arm: SCORING.score_sentences(lines) for arm, lines in TRANSLATIONS.items()}
+
+
+def compared(*arms):
+    sentences = [
+        ContrastiveSentence(
+            line + 1,
+            PAIRS.source[line],
+            PAIRS.target[line],
+            {arm: ScoredTranslation(TRANSLATIONS[arm][line], round(SCORES[arm][line], 2)) for arm in arms},
+        )
+        for line in range(len(PAIRS))
+    ]
+    return ContrastiveSentences("chrF2", SCORING.signature, tuple(sentences))
+
+
 def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
-    found = extremes(PAIRS, TRANSLATIONS, "baseline", EXPECTED)
+    found = extremes(compared(*TRANSLATIONS), "baseline")
     SENTENCES.save(found, tmp_path)
     assert SENTENCES.load(tmp_path) == found
     lines = [sentence.line for sentence in found.sentences]
     assert lines == sorted(set(lines))
     assert len(lines) < len(REFERENCES)
-    scores = {arm: score_sentences(translations, EXPECTED).values for arm, translations in TRANSLATIONS.items()}
     for arm in ("better", "other"):
-        gains = [ours - theirs for ours, theirs in zip(scores[arm], scores["baseline"], strict=True)]
+        gains = [ours - theirs for ours, theirs in zip(SCORES[arm], SCORES["baseline"], strict=True)]
         ranked = [sentence.difference(arm, "baseline") for sentence in found.ranked(arm, "baseline")]
         for end in (slice(SHOWN), slice(-SHOWN, None)):
             expected = sorted(gains, reverse=True)[end]
@@ -37,5 +60,4 @@ def test_both_extremes_of_every_comparison_are_included_verbatim(tmp_path):
 
 
 def test_a_single_arm_has_no_extremes():
-    alone = {"baseline": TRANSLATIONS["baseline"]}
-    assert extremes(PAIRS, alone, "baseline", EXPECTED).sentences == ()
+    assert extremes(compared("baseline"), "baseline").sentences == ()

@@ -11,6 +11,7 @@ from toy_experiment import EXPERIMENT
 
 import seq2seq_attn as s2s
 from seq2seq_attn.api.scores import Scores
+from seq2seq_attn.comparison.arms import Scoring
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
@@ -135,7 +136,8 @@ def test_a_registered_metric_is_computed_collected_saved_and_shown(compared, res
 def test_a_new_metric_of_translations_is_computed_for_runs_tested_earlier(compared, results):
     grid, folder = compared
     evidence, test = Evidence.load(folder / EVIDENCE), read_test(grid.runs[0].config.data.test)
-    after = collect(scored_by(grid, "bleu", "length_ratio", "wer"), evidence, test)
+    again = scored_by(grid, "bleu", "length_ratio", "wer")
+    after = collect(again, evidence, test, Scoring.of(again.runs[0].config, test))
     for arm, known in zip(after.arms, results.arms, strict=True):
         assert arm.scores["wer"].mean > 0
         assert {key: arm.scores[key] for key in known.scores} == known.scores

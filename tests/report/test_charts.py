@@ -4,7 +4,12 @@ import re
 
 import pytest
 
-from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, Series, Value, chart, dot_plot, nice_step
+from seq2seq_attn.report.charts import Chart, Series, Value
+from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, drawing, nice_step
+
+
+def chart(series, ticks, as_dots=False):
+    return drawing(Chart("", "", "", "", series, ticks, as_dots))
 
 
 @pytest.mark.parametrize(("top", "step"), [(100, 20), (45.3, 5), (4.6, 0.5), (1, 0.2), (0.03, 0.005), (5000, 1000)])
@@ -16,7 +21,7 @@ def test_all_values_seeds_and_intervals_lie_within_the_axes():
     line = Series(
         "a", 0, [Value(2, 3.0, "", "", 1.0, 71.5), Value(7, 60.0, "", "", 50.0, 62.0)], [[Value(11, 80.0, "", "")]]
     )
-    drawn = chart("", "", "", "", [line], [(2.0, ("2",))])
+    drawn = chart([line], [(2.0, ("2",))])
     (shown,) = drawn.lines
     for path in (shown.path, shown.band, *shown.seeds):
         for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path):
@@ -28,16 +33,16 @@ def test_all_values_seeds_and_intervals_lie_within_the_axes():
 
 @pytest.mark.parametrize("values", [[], [Value(1, 0.0, "", "")]])
 def test_an_empty_or_all_zero_chart_still_has_axes(values):
-    drawn = chart("", "", "", "", [Series("a", 0, values)], [(1.0, ("1",))])
+    drawn = chart([Series("a", 0, values)], [(1.0, ("1",))])
     assert [text for _, text in drawn.y_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
 
 
 def test_the_scale_of_dots_far_from_zero_does_not_start_at_zero_and_intervals_fit_the_panel():
     rows = [
         Series(name, style, [Value(0, y, "", "", y - 1, y + 0.5), Value(1, y - 2, "", "", y - 3, y - 1.5)])
-        for style, (name, y) in enumerate({"low": 61.0, "high": 66.5}.items())
+        for style, (name, y) in enumerate({"high": 66.5, "low": 61.0}.items())
     ]
-    drawn = dot_plot("", "", "", "", rows, [(0.0, ("1-10",)), (1.0, ("11+",))])
+    drawn = chart(rows, [(0.0, ("1-10",)), (1.0, ("11+",))], as_dots=True)
     assert [line.series.name for line in drawn.lines] == ["high", "low"]
     first, second = drawn.panels
     assert first.right < second.left
@@ -47,13 +52,13 @@ def test_the_scale_of_dots_far_from_zero_does_not_start_at_zero_and_intervals_fi
         for panel, point in zip(drawn.panels, line.points, strict=True):
             left, right = point.ends
             assert panel.left <= left < point.x < right <= panel.right
-    near_zero = dot_plot("", "", "", "", [Series("a", 0, [Value(0, 9.0, "", ""), Value(1, 1.0, "", "")])],
-                         [(0.0, ("1-10",)), (1.0, ("11+",))])  # fmt: skip
+    row = Series("a", 0, [Value(0, 9.0, "", ""), Value(1, 1.0, "", "")])
+    near_zero = chart([row], [(0.0, ("1-10",)), (1.0, ("11+",))], as_dots=True)
     assert near_zero.panels[0].ticks[0][1] == "0"
 
 
 @pytest.mark.parametrize(("score", "ticks"), [(100.0, ["0", "20", "40", "60", "80", "100"]), (0.0, ["0", "0.2"])])
 def test_dots_that_all_lie_on_one_value_have_a_scale_from_zero(score, ticks):
     rows = [Series(name, 0, [Value(0, score, "", "", score, score)]) for name in "ab"]
-    (panel,) = dot_plot("", "", "", "", rows, [(0.0, ("all",))]).panels
+    (panel,) = chart(rows, [(0.0, ("all",))], as_dots=True).panels
     assert [text for _, text in panel.ticks][: len(ticks)] == ticks

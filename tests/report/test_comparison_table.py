@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from seq2seq_attn.report.html_charts import breakdown_chart
+from seq2seq_attn.report.charts import breakdown_chart
 from seq2seq_attn.report.table import markdown, terminal
 from seq2seq_attn.results.results import Results
 
@@ -207,8 +207,8 @@ def test_the_score_of_a_single_sentence_has_no_interval(all_values, write):
         score.update(low=score["value"], high=score["value"])
     results = Results.load(write(all_values) / "results.json")
     assert "| 注意力 | 30.0 chrF 41.5 | 40.0 [39.0, 41.5], chrF 50.0 [49.5, 50.8] |" in markdown(results)
-    drawn = breakdown_chart(results, results.where.breakdowns[0])
-    texts = [point.value.text for line in drawn.lines for point in line.points if "注意力" in point.value.text]
+    chart = breakdown_chart(results, results.where.breakdowns[0])
+    texts = [value.text for series in chart.series for value in series.values if series.name == "注意力"]
     assert ["95 %" in text for text in texts] == [False, True]
 
 
