@@ -77,6 +77,14 @@ class SearchRequest(Strict):
         le=MAX_WIDTH,
         description="Translations among which mbr chooses, of the beam or drawn; 5 unless given.",
     )
+    avoid: tuple[str, ...] = Field(
+        default=(),
+        max_length=1000,
+        description="A word or phrase that no translation may contain, in all spellings by the model's tokens.",
+    )
+    no_repeat_ngram: int | None = Field(
+        default=None, ge=1, description="No n tokens may occur twice in a translation; 3 or 4 is usual."
+    )
     replace_unknown: bool = Field(
         default=False, description="Show the source token with the highest attention weight instead of `<unk>`."
     )
@@ -130,6 +138,15 @@ class SearchOptions(SearchRequest):
         if self.sampling is not None:
             return self.sampling
         return (self.temperature, self.top_k, self.top_p, self.seed) != (None, None, None, None)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether some continuations are excluded, of any source."""
+        return bool(self.avoid) or self.no_repeat_ngram is not None
+
+    def without_rules(self) -> SearchOptions:
+        """The same options with every continuation allowed."""
+        return self.model_copy(update={"avoid": (), "no_repeat_ngram": None})
 
     @property
     def mbr_candidates(self) -> int:

@@ -152,10 +152,16 @@ def continuations(
 def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:
     """The options in single precision with the whole vocabulary, without minimum Bayes risk, and showing `<unk>`.
 
-    For `n_best` hypotheses, by default as many as before.
+    Nothing is avoided (`options.without_rules`). For `n_best` hypotheses, by default as many as before.
     """
     changes = {"precision": "fp32", "shortlist": None, "mbr": None, "candidates": None, "replace_unknown": False}
-    return options.model_copy(update=changes | {"n_best": n_best or options.n_best})
+    return options.without_rules().model_copy(update=changes | {"n_best": n_best or options.n_best})
+
+
+def refuse_rules(options: SearchOptions) -> None:
+    """UserError if options that were given for steps exclude continuations, which they do not."""
+    if options.has_rules:
+        raise UserError("avoid and no_repeat_ngram: steps are decoded without them; leave them out")
 
 
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:

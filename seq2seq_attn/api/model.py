@@ -34,6 +34,7 @@ from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions,
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.runs.requests import Line, lines_of
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.strict import parse
 
@@ -106,6 +107,7 @@ class Model:
         self,
         sentences: Iterable[str],
         *,
+        prefixes: Iterable[str] | None = None,
         ensemble: Sequence[Model] = (),
         weights: bool = False,
         progress: Progress | None = None,
@@ -123,6 +125,7 @@ class Model:
 
         Args:
             sentences: Lines of text. One with more tokens than the run's `data.max_length` is cut, with a warning.
+            prefixes: How the translation of each sentence begins; "" where it may begin in any way.
             ensemble: Models that translate together with this one: at every step, their probabilities are averaged,
                 and so are their attention weights. Options, limits and lexicon are those of this model.
             weights: Whether the result includes the attention weights.
@@ -138,7 +141,7 @@ class Model:
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
-        options, rest = self.search_options(**search), iter(sentences)
+        options, rest = self.search_options(**search), lines_of(sentences, prefixes)
         batches = iter(lambda: list(islice(rest, CHUNK)), [])
         found = self.stream(batches, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
         return Translations(found)
@@ -160,7 +163,7 @@ class Model:
 
     def stream(
         self,
-        batches: Iterable[Sequence[str]],
+        batches: Iterable[Sequence[str | Line]],
         options: SearchOptions | None = None,
         *,
         ensemble: Sequence[Model] = (),
@@ -171,7 +174,7 @@ class Model:
         """Translates batches of sentences, each before the next is asked for.
 
         Args:
-            batches: The sentences; those of a batch are translated together.
+            batches: The sentences, or `Line`s, which ask for more; those of a batch are translated together.
             options: All options of the search, by default those of the run.
             ensemble: As in `translate`, and so are the other arguments.
             weights: See `translate`.
@@ -192,14 +195,15 @@ class Model:
         if options.precision == "bf16" and (slow := slow_precision("bf16", trained.device.type)) is not None:
             say(slow)
         done = 0
-        for sources in batches:
-            refuse_no_text(sources, "sentence", done)
+        for batch in batches:
+            lines = [Line.of(each) for each in batch]
+            refuse_no_text([line.source for line in lines], "sentence", done)
             found = trained.search(
-                sources, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1
+                lines, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1
             )
             if progress is not None:
                 progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
-            for source, hypotheses in zip(sources, found, strict=True):
+            for (source, *_), hypotheses in zip(lines, found, strict=True):
                 candidates = tuple(
                     Candidate(trained.text(source, each, options), each.score, each.log_probability)
                     for each in hypotheses
@@ -207,7 +211,7 @@ class Model:
                 attention = searched_attention(trained, source, hypotheses) if weights else None
                 unknown = tuple(trained.source.unknown_words(source))
                 yield Translation(source, candidates, attention, trained.source_labels(source), unknown)
-            done += len(sources)
+            done += len(lines)
 
     def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
         """The ensemble of this model and others. UserError if these cannot be averaged, or their `weights` cannot."""
@@ -425,13 +429,14 @@ class Model:
                 does not fit the sentence or the model.
         """
         from seq2seq_attn.analysis.step_interventions import Intervention
-        from seq2seq_attn.analysis.stepwise import decode_steps, decoded
+        from seq2seq_attn.analysis.stepwise import decode_steps, decoded, refuse_rules
 
         if isinstance(interventions, Mapping):
             raise UserError("interventions is one mapping, and takes a list of them; give [mapping]")
         changes = [parse(Intervention, each) if isinstance(each, Mapping) else each for each in interventions]
         _refuse_unused_options(target is not None, search)
         options = self._options_of_one(search)
+        refuse_rules(options)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
 

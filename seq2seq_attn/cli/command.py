@@ -75,8 +75,10 @@ def _option(kind: Any, field: FieldInfo) -> Any:
     limits = {name: getattr(each, name) for each in field.metadata for name in _LIMITS if hasattr(each, name)}
     if int in kinds:
         limits |= {closed: limits[name] + step for name, closed, step in _OPEN if name in limits}
-    if get_origin(kind) is tuple and kinds[-1] is ...:
-        kind = list[kinds[1]]  # type: ignore[valid-type]
+    for each in kinds:
+        if get_origin(each) is tuple and get_args(each)[-1] is ...:
+            values: Any = list[get_args(each)[0]]  # type: ignore[misc]
+            kind = values if each is kind else values | None
     return Annotated[
         kind,
         typer.Option(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ from seq2seq_attn.cli.arguments import (
     Plugin,
     RunFolder,
     argument,
+    file,
     load_ensemble,
     load_model,
 )
@@ -28,6 +29,7 @@ from seq2seq_attn.options import SearchOptions, takes
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
+    from seq2seq_attn.runs.requests import Line
 
 TIDY = 20_000  # lines
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
@@ -40,6 +42,13 @@ def translate(
         Path | None, argument("SOURCE", "Source sentences, one per line; plain or compressed; default: stdin.")
     ] = None,
     *,
+    prefix: Annotated[
+        Path | None, file("How each translation begins, line by line beside SOURCE; a blank line leaves it free.")
+    ] = None,
+    tabs: Annotated[
+        Literal["prefix"] | None,
+        typer.Option(help="What follows a TAB in each source line: how its translation begins."),
+    ] = None,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
@@ -59,6 +68,9 @@ def translate(
     With --ensemble, several runs translate together: at every step, their probabilities are averaged, and so are their
     attention weights. With --mbr, the score is the mean similarity, 0 to 100.
 
+    With --prefix, or after a TAB with --tabs prefix, a translation begins with the given text. With --avoid, which is
+    repeatable, no translation contains a word or phrase; one that a longer word begins with is avoided there, too.
+
     Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their
     share. An unknown word that the model predicts is shown as <unk>.
 
@@ -69,11 +81,15 @@ def translate(
         seq2seq-attn translate runs/x test.en --n-best 5 --json --attention attention.jsonl > test.jsonl
         seq2seq-attn translate runs/x test.en --ensemble runs/y --ensemble runs/z > test.de
         seq2seq-attn translate runs/x test.en --temperature 1 --n-best 10 --seed 3 > test.samples
+        printf 'Tom runs\t汤姆' | seq2seq-attn translate demo --tabs prefix
+        seq2seq-attn translate runs/x test.en --prefix begun.de --avoid Hund --no-repeat-ngram 3 > test.de
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.corpora.unknown_words import UnknownReport
 
+    if prefix is not None and tabs is not None:
+        raise UserError("--prefix and --tabs prefix give the same in two ways; give one of them")
     total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
     model, others = load_model(run, plugin), load_ensemble(ensemble)
@@ -81,7 +97,8 @@ def translate(
     unknown = UnknownReport(say, most=None if source is None and sys.stdin.isatty() else 5)
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
-        found = model.stream(_tidied(batches), options, ensemble=others, weights=weights, progress=advance, say=say)
+        asked = _asked(_tidied(batches), prefix, tabs is not None)
+        found = model.stream(asked, options, ensemble=others, weights=weights, progress=advance, say=say)
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
             if as_json:
@@ -119,6 +136,26 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
         raise UserError(f"{source}: the file is empty")
     lines = iterate_lines(source)
     return total, iter(lambda: list(islice(lines, CHUNK)), [])
+
+
+def _asked(batches: Iterable[list[str]], prefix: Path | None, is_after_tab: bool) -> Iterator[list[str | Line]]:
+    """The lines of each batch with what is asked of them, in a file beside the source or after a TAB."""
+    from seq2seq_attn.files.reading import iterate_lines
+    from seq2seq_attn.runs.requests import Line
+
+    prefixes = None if prefix is None else iterate_lines(prefix)
+    for batch in batches:
+        if is_after_tab:
+            yield [Line(source, begun) for source, _, begun in (line.partition("\t") for line in batch)]
+        elif prefixes is None:
+            yield list(batch)
+        else:
+            beside = list(islice(prefixes, len(batch)))
+            if len(beside) < len(batch):
+                raise UserError(f"{prefix}: fewer lines than the source; give one for every line, blank for none")
+            yield list(map(Line, batch, beside))
+    if prefixes is not None and next(prefixes, None) is not None:
+        raise UserError(f"{prefix}: more lines than the source; give one for every line, blank for none")
 
 
 def _tidied(batches: Iterable[list[str]]) -> Iterator[list[str]]:

@@ -211,6 +211,13 @@ class Codec(FrontEnd):
         """
         return self._ids(self.pieces(line))
 
+    def spellings(self, phrase: str) -> list[list[int]]:
+        """The sequences of token ids, `</s>` left out, that are decoded to a phrase; none if a piece is unknown."""
+        pieces = self.pieces(phrase)
+        if not all(piece in self.vocabulary for piece in pieces):
+            return []
+        return [self._ids(each)[:-1] for each in self.tokenizer.spellings(pieces, self.vocabulary)]
+
     def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[int]]:
         """As `encode` for each line, but in a segmentation drawn at random (`SentencePiece.sample`)."""
         drawn = self.tokenizer.sample([self._cased(line) for line in lines], alpha, random)

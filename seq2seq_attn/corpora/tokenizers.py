@@ -61,6 +61,10 @@ class Tokenizer(ABC):
     def decode(self, pieces: list[str]) -> str:
         """The line that the pieces form."""
 
+    def spellings(self, pieces: list[str], vocabulary: Vocabulary) -> list[list[str]]:
+        """The other ways to spell the same text by tokens of the vocabulary, these pieces first."""
+        return [pieces]
+
     def word_indices(self, line: str) -> list[int]:
         """For each piece of `encode(line)`, the index of the whitespace-separated word that it comes from.
 
@@ -185,6 +189,7 @@ class SentencePiece(Tokenizer):
 
     kind = "sentencepiece"
 
+    _SPELLINGS = 200  # of a phrase at most
     _CHUNK = 10_000  # lines whose samples are in memory as text at the same time
     # The last private character stands for `<unk>`, which sentencepiece splits in a line and decodes as ` ⁇ `.
     _MARK = "\U0010fffd"
@@ -324,6 +329,21 @@ class SentencePiece(Tokenizer):
         # A piece includes the white space before its word, and spans no other white space but that of numbers such as
         # 10\u202f000, so its start decides.
         return [words[piece.begin] for piece in pieces for _ in self._parts(piece.piece)]
+
+    def spellings(self, pieces: list[str], vocabulary: Vocabulary) -> list[list[str]]:
+        """As the base class; at most 200, those with the fewest pieces first."""
+        text, found = "".join(pieces), [pieces]
+        begun: list[tuple[int, list[str]]] = [(0, [])]  # positions in the text, and the pieces up to them
+        while begun and len(found) < self._SPELLINGS:
+            longer = [
+                (end, [*before, text[start:end]])
+                for start, before in begun[: self._SPELLINGS]
+                for end in range(len(text), start, -1)
+                if text[start:end] in vocabulary
+            ]
+            found += [spelling for end, spelling in longer if end == len(text) and spelling != pieces]
+            begun = [each for each in longer if each[0] < len(text)]
+        return found[: self._SPELLINGS]
 
     def vocabulary(self) -> Vocabulary:
         """All pieces, with the ids of the model."""

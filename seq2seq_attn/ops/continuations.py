@@ -34,19 +34,29 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
     the whole vocabulary, so that log-probabilities equal those of forced decoding. If a single one is asked for and
     scores tie, the lowest parent wins, then the lowest token.
     """
-    excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
     count = min(count, live.shape[1] * logits.shape[1])
     # The kernel trusts these sizes; torch says what does not fit.
     is_row_each = logits.dim() == 2 and logits.shape[0] == live.numel()
     fits = live.dtype == torch.float32 and is_row_each and logits.shape[1] > EOS
     if fits and native.has_kernels(logits) and not is_reference():
-        return _by_kernel(live, logits, count, excluded)
+        return _by_kernel(live, logits, count, [PAD, BOS] if may_end else [PAD, BOS, EOS])
+    return best_of(live, next_log_probabilities(logits, may_end), count)
+
+
+def next_log_probabilities(logits: Tensor, may_end: bool) -> Tensor:
+    """log p (N, V) of the next tokens, in float32 or better; -inf for those that are excluded, as above."""
     scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    scores[:, excluded] = -inf
+    scores[:, [PAD, BOS] if may_end else [PAD, BOS, EOS]] = -inf
+    return scores
+
+
+def best_of(live: Tensor, scores: Tensor, count: int) -> Continuations:
+    """As `best_continuations`, given the log-probabilities (B * k, V), some of which may have been changed."""
+    vocabulary = scores.shape[1]
     sums = (live[:, :, None] + scores.view(*live.shape, -1)).flatten(1)
+    count = min(count, sums.shape[1])
     # Of equal sums, `topk` returns any.
     best, order = sums.max(dim=1, keepdim=True) if count == 1 else sums.topk(count)
-    vocabulary = logits.shape[1]
     return Continuations(best, order // vocabulary, order % vocabulary, scores[:, EOS].view_as(live))
 
 

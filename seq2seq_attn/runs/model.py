@@ -40,6 +40,7 @@ from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say, is_shipped
 from seq2seq_attn.runs.corpora import encode_pairs, load_front_ends
 from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
+from seq2seq_attn.runs.requests import Line, rules_of
 from seq2seq_attn.search.batched import (
     Progress,
     autocast,
@@ -230,7 +231,7 @@ class TrainedModel:
 
     def search(
         self,
-        lines: Sequence[str],
+        given: Sequence[str | Line],
         options: SearchOptions | None = None,
         *,
         with_weights: bool = False,
@@ -244,6 +245,8 @@ class TrainedModel:
         of them, counted from `first_line`, and their number. `options` default to those of the configuration.
         Samples are in the order in which they were drawn.
         """
+        requests = [Line.of(each) for each in given]
+        lines = [each.source for each in requests]
         items = self._cut(list(self.source.items(lines)), first_line, warn)
         filled = [index for index, item in enumerate(items) if self.source.length(item) > 0]
         found: list[list[Hypothesis]] = [[] for _ in lines]
@@ -251,12 +254,14 @@ class TrainedModel:
         self.require_steps(options.max_length, "max_length")
         self.require_weights(options)
         translator = self.for_inference(options).translator
+        rules = rules_of(self.target, requests, options, first_line)
         hypotheses = search(
             translator,
             [items[i] for i in filled],
             options.for_candidates(),
             collate=self.source.collate,
             shortlist=self._shortlist(options),
+            rules=rules and rules.select(filled),
             with_weights=with_weights or options.replace_unknown,
             progress=progress,
             at_step=self.at_step,

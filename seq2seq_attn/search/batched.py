@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -21,6 +20,7 @@ from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force, force_heads
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, Interruptible, never
+from seq2seq_attn.search.rules import NO_RULES, CorpusRules
 from seq2seq_attn.search.sampling import sample
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 
@@ -40,6 +40,7 @@ def search(
     *,
     collate: Collate = pad,
     shortlist: Shortlist | None = None,
+    rules: CorpusRules | None = None,
     with_weights: bool = False,
     progress: Progress | None = None,
     at_step: AtStep = never,
@@ -50,21 +51,23 @@ def search(
 
     `collate` makes a batch of sources, by default of token ids.
 
-    With a shortlist, translations contain only the tokens that it lists for their batch. A model in training mode runs
-    in evaluation mode, and the mode of every module is restored afterward. `at_step` is called before every step; what
-    it raises ends the search. It may be called in several threads at once.
+    With a shortlist, translations contain only the tokens that it lists for their batch, and those that the rules
+    require. A model in training mode runs in evaluation mode, and the mode of every module is restored afterward.
+    `at_step` is called before every step; what it raises ends the search. It may be called in several threads at once.
     """
     method = sample if options.draws else greedy_search if options.beam_size == 1 else beam_search
     translator = quantized_for(options, translator)
     device = device_of(translator)
     whole = translator if at_step is never else Interruptible(translator, at_step)
 
-    def decode(source: Any) -> list[list[Hypothesis]]:
+    def decode(rows: list[int], source: Any) -> list[list[Hypothesis]]:
         with autocast(options, device.type):
             if shortlist is None:
-                return method(whole, source, options, with_weights)
-            tokens = shortlist.tokens(source)
-            found = method(Shortlisted(whole, tokens), source, options, with_weights)
+                own = NO_RULES if rules is None else rules.of(rows, device)
+                return method(whole, source, options, with_weights, own)
+            tokens = shortlist.tokens(source, None if rules is None else rules.tokens(rows))
+            own = NO_RULES if rules is None else rules.of(rows, device, tokens)
+            found = method(Shortlisted(whole, tokens), source, options, with_weights, own)
         listed = tokens.tolist()
         return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 
@@ -93,7 +96,11 @@ def force_corpus(
     progress: Progress | None = None,
 ) -> list[Forced]:
     """Forced decoding of each pair, in the order of the pairs; otherwise as in `search`."""
-    work, device = partial(force, translator), device_of(translator)
+    device = device_of(translator)
+
+    def work(_: list[int], *pair: Any) -> list[Forced]:
+        return force(translator, *pair)
+
     return _in_batches(translator, device, work, (sources, targets), (collate, pad), batch_size, batch_tokens, progress)
 
 
@@ -106,7 +113,11 @@ def force_heads_of_corpus(
     progress: Progress | None = None,
 ) -> list[HeadWeights]:
     """The weights of every layer and head for each pair, in the order of the pairs; otherwise as in `search`."""
-    work, device = partial(force_heads, translator), device_of(translator)
+    device = device_of(translator)
+
+    def work(_: list[int], *pair: Any) -> list[HeadWeights]:
+        return force_heads(translator, *pair)
+
     return _in_batches(translator, device, work, (sources, targets), (collate, pad), BATCH_SIZE, BATCH_TOKENS, progress)
 
 
@@ -120,7 +131,7 @@ def _in_batches(
     batch_tokens: int,
     progress: Progress | None,
 ) -> list[_Found]:
-    """The results of `work` for each row of the parallel corpora, in their order."""
+    """The results of `work`, given the numbers of some rows and their batches, for all rows of the parallel corpora."""
     lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
     batches = list(_batches(lengths, batch_size, batch_tokens))
     found: dict[int, _Found] = {}
@@ -128,7 +139,7 @@ def _in_batches(
 
         def work_on(batch: list[int]) -> list[_Found]:
             rows = ([corpus[index] for index in batch] for corpus in corpora)
-            return work(*(collate(items).to(device) for collate, items in zip(collates, rows, strict=True)))
+            return work(batch, *(collate(items).to(device) for collate, items in zip(collates, rows, strict=True)))
 
         for batch, results in zip(batches, each(work_on, batches), strict=True):
             found.update(zip(batch, results, strict=True))

@@ -12,9 +12,9 @@ from torch import Tensor
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.models.seq2seq import Seq2Seq
-from seq2seq_attn.ops.continuations import best_continuations
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.search.hypotheses import Choice, End, Hypothesis, active_rows, first_ends, to_lists, trace
+from seq2seq_attn.search.hypotheses import Choice, End, Extended, Hypothesis, active_rows, first_ends, to_lists, trace
+from seq2seq_attn.search.rules import NO_RULES, NoRules
 
 
 class _Beam(NamedTuple):
@@ -31,18 +31,13 @@ class _Beam(NamedTuple):
         return _Beam(*(part.index_select(0, rows) for part in self))
 
 
-class _Extended(NamedTuple):
-    """The continuations of the k live hypotheses of B sentences by one step."""
-
-    closed: Tensor  # (B, k): log-probability of each with `</s>`; -inf where that is not among the K best
-    live: Tensor  # (B, K): log-probabilities of the K best other continuations, best first
-    parents: Tensor  # (B, K): which of the k each continues
-    tokens: Tensor  # (B, K): with which token
-
-
 @torch.inference_mode()
 def beam_search(
-    translator: Seq2Seq, source: Source, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq,
+    source: Source,
+    options: SearchOptions,
+    with_weights: bool = False,
+    rules: NoRules = NO_RULES,
 ) -> list[list[Hypothesis]]:
     """The n best hypotheses of each of the B sentences, best first; fewer where fewer have finished.
 
@@ -60,19 +55,22 @@ def beam_search(
     first.
     """
     lengths = source.lengths.tolist()
-    limits = [options.limit(length) for length in lengths]
+    limits = rules.limits([options.limit(length) for length in lengths])
     memory = translator.encode(source)
     is_state, device = memory.is_state, memory.is_state.device
-    state = translator.start(memory)
+    state, tracks = translator.start(memory), rules.start()
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences),), translator.start_token, device=device)
     beam = _start(limits, options, device)
     history: list[Choice] = []
-    extensions: list[_Extended] = []
+    extensions: list[Extended] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
-        extended = _extend(beam, output.logits, options.beam_size, length >= options.min_length)
+        may_end, left = length >= options.min_length, beam.limit - length
+        extended = rules.extend(beam.live, output.logits, options.beam_size, may_end, tracks, left)
+        closed = extended.closed.masked_fill(~beam.running[:, None], -inf)
+        extended = extended._replace(closed=closed)
         extensions.append(extended)
         weights = output.weights if with_weights else None
         history.append(Choice(sentences, extended.parents, extended.tokens, weights))
@@ -87,7 +85,8 @@ def beam_search(
             sentences = [sentences[row] for row in rows.tolist()]
             memory, beam = memory.select(rows), beam.select(rows)
             hypotheses, tokens = hypotheses[rows], tokens[rows]
-        state, tokens = output.state.select(hypotheses.flatten()), tokens.flatten()
+        hypotheses, tokens = hypotheses.flatten(), tokens.flatten()
+        state, tracks = output.state.select(hypotheses), rules.advance(tracks.select(hypotheses), tokens)
     return trace(history, _ends(history, extensions, limits, options), is_state)
 
 
@@ -103,20 +102,7 @@ def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) 
     )
 
 
-def _extend(beam: _Beam, logits: Tensor, beam_size: int, may_end: bool) -> _Extended:
-    """One step, from the logits (B * k, V) of the next token."""
-    # Of 2K candidates at most K are `</s>`, one per hypothesis, so at least K continue.
-    candidates = best_continuations(beam.live, logits, 2 * beam_size, may_end)
-    kth_best = candidates.scores[:, :beam_size][:, -1:]
-    closed = beam.live + candidates.ends
-    closed = closed.masked_fill((closed < kth_best) | ~beam.running[:, None], -inf)
-
-    continuing = candidates.scores.masked_fill(candidates.tokens == EOS, -inf)
-    live, order = continuing.topk(min(beam_size, continuing.shape[1]))
-    return _Extended(closed, live, candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
-
-
-def _update(beam: _Beam, extended: _Extended, options: SearchOptions, length: int) -> _Beam:
+def _update(beam: _Beam, extended: Extended, options: SearchOptions, length: int) -> _Beam:
     """The beam after `length` tokens."""
     penalty = options.penalty(length)
     scores = torch.cat((beam.best, extended.closed / penalty), dim=1)
@@ -130,7 +116,7 @@ def _update(beam: _Beam, extended: _Extended, options: SearchOptions, length: in
 
 
 def _ends(
-    history: Sequence[Choice], extensions: Sequence[_Extended], limits: Sequence[int], options: SearchOptions
+    history: Sequence[Choice], extensions: Sequence[Extended], limits: Sequence[int], options: SearchOptions
 ) -> list[list[End]]:
     """The n best finished hypotheses of each sentence, or its last live ones if none has finished."""
     closed = to_lists([extended.closed for extended in extensions])
@@ -160,17 +146,21 @@ def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, cl
 
 @torch.inference_mode()
 def greedy_search(
-    translator: Seq2Seq, source: Source, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq,
+    source: Source,
+    options: SearchOptions,
+    with_weights: bool = False,
+    rules: NoRules = NO_RULES,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each of the B sentences.
 
     y_i = argmax_y p(y | y_1 .. y_{i-1}, X), the lowest id in a tie, until `</s>` or the maximum length.
     """
     lengths = source.lengths.tolist()
-    limits = [options.limit(length) for length in lengths]
+    limits = rules.limits([options.limit(length) for length in lengths])
     memory = translator.encode(source)
     is_state, device = memory.is_state, memory.is_state.device
-    state = translator.start(memory)
+    state, tracks = translator.start(memory), rules.start()
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences),), translator.start_token, device=device)
@@ -182,7 +172,8 @@ def greedy_search(
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
         # The total is added afterward: in the sum, small differences between tokens would be lost to rounding.
-        best = best_continuations(torch.zeros_like(total)[:, None], output.logits, 1, length >= options.min_length)
+        start, may_end = torch.zeros_like(total)[:, None], length >= options.min_length
+        best = rules.best_continuations(start, output.logits, 1, may_end, tracks)
         total, tokens = total + best.scores.squeeze(1), best.tokens.squeeze(1)
         totals.append(total[:, None])
         parents = torch.zeros_like(tokens)[:, None]
@@ -195,6 +186,7 @@ def greedy_search(
             break
         if rows.shape[0] < len(sentences):
             sentences = [sentences[row] for row in rows.tolist()]
-            memory, state = memory.select(rows), state.select(rows)
+            memory, state, tracks = memory.select(rows), state.select(rows), tracks.select(rows)
             tokens, total, limit, running = (part[rows] for part in (tokens, total, limit, running))
+        tracks = rules.advance(tracks, tokens)
     return trace(history, first_ends(history, totals, limits, options), is_state)

@@ -43,6 +43,15 @@ class Choice(NamedTuple):
     weights: Tensor | None  # (B * k, S): attention weights with which the k predicted it
 
 
+class Extended(NamedTuple):
+    """The continuations of the k live hypotheses of B sentences by one step."""
+
+    closed: Tensor  # (B, k): log-probability of each with `</s>`; -inf where that is not among the K best
+    live: Tensor  # (B, K): log-probabilities of the K best other continuations, best first
+    parents: Tensor  # (B, K): which of the k each continues
+    tokens: Tensor  # (B, K): with which token
+
+
 class End(NamedTuple):
     """Where a hypothesis ends: with its `</s>`, or truncated."""
 

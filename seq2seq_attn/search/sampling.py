@@ -10,15 +10,20 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.corpora.source import Source
-from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.hypotheses import Choice, Hypothesis, active_rows, first_ends, trace
+from seq2seq_attn.search.rules import NO_RULES, NoRules
 
 
 @torch.inference_mode()
 def sample(
-    translator: Seq2Seq, source: Source, options: SearchOptions, with_weights: bool = False
+    translator: Seq2Seq,
+    source: Source,
+    options: SearchOptions,
+    with_weights: bool = False,
+    rules: NoRules = NO_RULES,
 ) -> list[list[Hypothesis]]:
     """`n_best` independent translations Y ~ p(Y | X) of each of the B sentences, in the order in which they were drawn.
 
@@ -30,11 +35,12 @@ def sample(
     """
     count, seed = options.n_best, 1 if options.seed is None else options.seed
     lengths = source.lengths.tolist()
-    limits = [options.limit(length) for length in lengths]
+    limits = rules.limits([options.limit(length) for length in lengths])
     memory = translator.encode(source)
     is_state, device = memory.is_state, memory.is_state.device
     first_rows = torch.arange(len(lengths), device=device)
-    state = translator.start(memory).select(first_rows.repeat_interleave(count))
+    first_rows = first_rows.repeat_interleave(count)
+    state, tracks = translator.start(memory).select(first_rows), rules.start().select(first_rows)
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences) * count,), translator.start_token, device=device)
@@ -48,8 +54,8 @@ def sample(
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-        excluded = [PAD, BOS] if length >= options.min_length else [PAD, BOS, EOS]
-        drawn = draw(logits, uniform[:, length - 1].flatten(), options, excluded)
+        allowed = rules.allowed(logits, length >= options.min_length, tracks)
+        drawn = draw(allowed, uniform[:, length - 1].flatten(), options)
         log_probabilities = logits.gather(1, drawn[:, None]).squeeze(1) - logits.logsumexp(dim=1)
         total, tokens = total + log_probabilities.view_as(total), drawn
         totals.append(total)
@@ -63,18 +69,20 @@ def sample(
         if len(rows) < len(sentences):
             sentences = [sentences[row] for row in rows.tolist()]
             kept = (rows[:, None] * count + torch.arange(count, device=device)).flatten()
-            memory, state, tokens = memory.select(rows), state.select(kept), tokens[kept]
+            memory, state, tracks, tokens = memory.select(rows), state.select(kept), tracks.select(kept), tokens[kept]
             total, limit, running, parents, uniform = (part[rows] for part in (total, limit, running, parents, uniform))
+        tracks = rules.advance(tracks, tokens)
     return trace(history, first_ends(history, totals, limits, options), is_state)
 
 
-def draw(logits: Tensor, uniform: Tensor, options: SearchOptions, excluded: list[int]) -> Tensor:
-    """A token (N,) for each row of the logits (N, V), chosen by a number (N,) in [0, 1) that falls into its share."""
-    scores = logits.clone()
-    scores[:, excluded] = -torch.inf
-    range_ = torch.finfo(scores.dtype)  # a temperature outside it would be 0 or infinite, and 0 / 0 is no number
+def draw(logits: Tensor, uniform: Tensor, options: SearchOptions) -> Tensor:
+    """A token (N,) for each row of the logits (N, V), chosen by a number (N,) in [0, 1) that falls into its share.
+
+    A token with a logit of -inf is never drawn.
+    """
+    range_ = torch.finfo(logits.dtype)  # a temperature outside it would be 0 or infinite, and 0 / 0 is no number
     temperature = min(max(options.temperature or 1.0, range_.tiny), range_.max)
-    scores = (scores - scores.amax(dim=1, keepdim=True)) / temperature  # at most 0: no overflow near t = 0
+    scores = (logits - logits.amax(dim=1, keepdim=True)) / temperature  # at most 0: no overflow near t = 0
     if options.top_k is not None and options.top_k < scores.shape[1]:
         best, tokens = scores.topk(options.top_k)
         scores = torch.full_like(scores, -torch.inf).scatter(1, tokens, best)

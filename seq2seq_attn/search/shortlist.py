@@ -23,10 +23,14 @@ class Shortlist(NamedTuple):
     translations: Tensor  # (source vocabulary, n) int64
     always: Tensor  # (m,) int64
 
-    def tokens(self, source: Tokens) -> Tensor:
-        """The shortlist (M,) int64 for these sources, in ascending order, so the special tokens keep their ids."""
+    def tokens(self, source: Tokens, required: Tensor | None = None) -> Tensor:
+        """The shortlist (M,) int64 for these sources, in ascending order, so the special tokens keep their ids.
+
+        It contains the `required` tokens.
+        """
         translations = self.translations[source.tokens[source.is_token].cpu()]
-        candidates = torch.cat((torch.arange(len(SPECIALS)), self.always, translations.flatten()))
+        required = self.always[:0] if required is None else required
+        candidates = torch.cat((torch.arange(len(SPECIALS)), self.always, required, translations.flatten()))
         listed: Tensor = candidates.unique()  # type: ignore[no-untyped-call]
         return listed.to(source.tokens.device)
 

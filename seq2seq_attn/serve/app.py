@@ -22,12 +22,21 @@ import seq2seq_attn
 from seq2seq_attn import report
 from seq2seq_attn.analysis.neighbors import find_neighbors
 from seq2seq_attn.analysis.step_interventions import other_sources
-from seq2seq_attn.analysis.stepwise import DecodedStep, continuations, decode_steps, decoded, exact, source_tokens
+from seq2seq_attn.analysis.stepwise import (
+    DecodedStep,
+    continuations,
+    decode_steps,
+    decoded,
+    exact,
+    refuse_rules,
+    source_tokens,
+)
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.plain import plain
 from seq2seq_attn.options import AlignOptions, SearchOptions
+from seq2seq_attn.runs.requests import Line
 from seq2seq_attn.serve import Settings, requests, tasks
 from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
 from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
@@ -121,10 +130,12 @@ class Call(Generic[Body]):
         return await self.server.batches.run(task, items, lengths, is_large=is_large, admitted=True)
 
     async def translate(
-        self, served: ServedModel, lines: Sequence[str], options: SearchOptions, weights: bool = False
+        self, served: ServedModel, lines: Sequence[Line], options: SearchOptions, weights: bool = False
     ) -> list[dict[str, Any]]:
         """The records of the translations of some lines."""
-        lengths = await self.source_lengths(served, lines)
+        most = min(self.settings.max_tokens, options.max_length - 1)
+        await self.lengths(served.model.trained.target, [line.prefix for line in lines], most, "prefix")
+        lengths = await self.source_lengths(served, [line.source for line in lines])
         work = sum(search_work(options, length, weights=weights) for length in lengths)
         return await self.run(tasks.translations(served, options, weights), lines, lengths, work)
 
@@ -237,7 +248,7 @@ async def libretranslate(call: Call[requests.LibreTranslateBody]) -> dict[str, A
         options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
     texts = as_lines(body.q)
     lines = [text.replace("\r\n", "\n").split("\n") for text in texts]
-    found = iter(await call.translate(served, [line for each in lines for line in each], options))
+    found = iter(await call.translate(served, [Line(line) for each in lines for line in each], options))
     records = [[next(found) for _ in each] for each in lines]
     answers = [_joined([record["translations"] for record in each], count) for each in records]
     unknown = [[word for record in each for word in record["unknown"]] for each in records]
@@ -272,7 +283,7 @@ async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
 async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
     """Translate sentences: n best, scores, tokens; attention weights and word links if asked for."""
     options = call.served.model.search_options(**call.body.options(call.settings))
-    results = await call.translate(call.served, as_lines(call.body.source), options, call.body.weights)
+    results = await call.translate(call.served, call.body.lines(), options, call.body.weights)
     if call.body.align:
         translations = [(each, found["source"]) for found in results for each in found["translations"]]
         pairs = [(source, each["text"]) for each, source in translations]
@@ -391,6 +402,7 @@ async def _arguments(call: Call[Any], n_best: int | None = 1, **defaults: Any) -
     # A run that keeps several hypotheses may be asked for one, by a narrower beam.
     base = exact(served.model.config.search, n_best=n_best)
     options = served.model.search_options(base=base, **(defaults | given))
+    refuse_rules(options)
     others = other_sources(own.get("interventions", ()))
     length, *_ = await call.source_lengths(served, [body.source, *others])
     for name in ("target", "prefix"):

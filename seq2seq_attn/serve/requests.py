@@ -12,6 +12,7 @@ from starlette.requests import Request
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import AlignOptions, SearchRequest
+from seq2seq_attn.runs.requests import Line, lines_of
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.strict import Strict, parse
 
@@ -78,8 +79,14 @@ class TranslateBody(_SearchBody):
     """Sentences to translate."""
 
     source: Lines  # a sentence, or a list of sentences
+    prefix: Lines | None = None  # how the translation of each begins
     weights: bool = False  # return the attention weights between tokens
     align: bool = False  # return the links between words, by forced decoding
+
+    def lines(self) -> list[Line]:
+        """The sentences with what is asked of them. UserError: there are not as many prefixes."""
+        prefixes = None if self.prefix is None else as_lines(self.prefix)
+        return list(map(Line.of, lines_of(as_lines(self.source), prefixes)))
 
 
 class PairsBody(ModelBody):

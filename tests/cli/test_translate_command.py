@@ -210,3 +210,24 @@ def test_a_shortlist_of_the_run_is_used_unless_it_is_refused(program, refused, t
     for command in (["translate", run], ["evaluate", run]):
         assert "gone.src" in refused(*command, stdin=b"a b c\n")
     assert not (run / "lexicon.safetensors").exists()
+
+
+def test_translations_begin_with_the_lines_of_a_file_or_the_text_after_a_tab(program, trained, tmp_path):
+    (tmp_path / "begun").write_text("b a\n\nc\n")
+    beside = program("translate", trained, "--prefix", tmp_path / "begun", stdin=b"a b c\na\nd e\n")
+    assert beside.code == 0
+    first, second, third = lines(beside.out)
+    assert first.split()[:2] == ["b", "a"]
+    assert second == lines(program("translate", trained, stdin=b"a\n").out)[0]
+    assert third.startswith("c")
+    assert program("translate", trained, "--tabs", "prefix", stdin=b"a b c\tb a\na\nd e\tc\n").out == beside.out
+    assert "d" not in program("translate", trained, "--avoid", "d", "--avoid", "e", stdin=b"d e\n").out
+
+
+@pytest.mark.parametrize("content", ["b\n", "b\n\n\n"])
+def test_a_file_of_prefixes_with_other_lines_than_the_source_is_refused(program, trained, tmp_path, content):
+    (tmp_path / "begun").write_text(content)
+    answer = program("translate", trained, "--prefix", tmp_path / "begun", stdin=b"a\nb\n")
+    assert answer.code == 2
+    assert str(tmp_path / "begun") in answer.err
+    assert len(lines(answer.err)) == 1

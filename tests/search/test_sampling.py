@@ -10,7 +10,6 @@ from hand_made_models import (
     EOS,
     PAD,
     SOURCES,
-    UNK,
     GruModel,
     TableModel,
     expected_weights,
@@ -109,7 +108,9 @@ LOGITS = torch.tensor([0.05, 0.1, 0.02, 0.2, 0.35, 0.28]).log()
 def shares(steps=1000, excluded=(), **options):
     """The share of [0, 1) that chooses each token."""
     uniform = (torch.arange(steps, dtype=torch.double) + 0.5) / steps
-    tokens = draw(LOGITS.expand(steps, 6), uniform, SearchOptions(**options), list(excluded))
+    logits = LOGITS.clone()
+    logits[list(excluded)] = -torch.inf
+    tokens = draw(logits.expand(steps, 6), uniform, SearchOptions(**options))
     return (tokens.bincount(minlength=6) / steps).tolist()
 
 
@@ -131,8 +132,8 @@ def test_each_option_changes_the_distribution_as_it_says():
 
 
 def test_a_token_of_probability_0_is_never_drawn():
-    logits = torch.tensor([[0.0, 0.0, 0.0, -torch.inf, 0.0, -torch.inf]]).expand(3, 6)
-    drawn = draw(logits, torch.tensor([0.0, 0.5, 1 - 1e-9], dtype=torch.double), SearchOptions(), [UNK, PAD])
+    logits = torch.tensor([[-torch.inf, -torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]]).expand(3, 6)
+    drawn = draw(logits, torch.tensor([0.0, 0.5, 1 - 1e-9], dtype=torch.double), SearchOptions())
     assert drawn.tolist() == [BOS, 4, 4]
 
 
