@@ -21,6 +21,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
 from seq2seq_attn.evaluation.attention_weights import argmax_links
 from seq2seq_attn.files.plain import plain
+from seq2seq_attn.runs.requests import Constraint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +33,7 @@ class Candidate(NamedTuple):
     text: str
     score: float  # log p divided by the length penalty, or with `mbr` the mean utility; translations are ranked by it
     log_probability: float  # ln p(text | source), including `</s>`
+    constraints: tuple[Constraint, ...] = ()  # what was asked of it, and the steps, or rows of weights, that met it
 
 
 class Translation(NamedTuple):
@@ -57,6 +59,9 @@ class Translation(NamedTuple):
     def record(self) -> dict[str, Any]:
         """As JSON of commands and requests: each translation with its tokens and weights, if they were requested."""
         translations = [each._asdict() for each in self.candidates]
+        for each in translations:
+            if constraints := each.pop("constraints"):
+                each["constraints"] = [constraint._asdict() for constraint in constraints]
         if self.token_attention is not None:
             for each, read in zip(translations, self.token_attention.translations, strict=True):
                 each |= {"tokens": read.tokens, "weights": read.weights.tolist() if read.weights.any() else None}

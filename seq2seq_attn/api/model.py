@@ -34,7 +34,7 @@ from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions,
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
-from seq2seq_attn.runs.requests import Line, lines_of
+from seq2seq_attn.runs.requests import Glossary, Line, lines_of, met
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.strict import parse
 
@@ -108,6 +108,8 @@ class Model:
         sentences: Iterable[str],
         *,
         prefixes: Iterable[str] | None = None,
+        constraints: Iterable[Sequence[str]] | None = None,
+        glossary: Mapping[str, str] | Path | str | None = None,
         ensemble: Sequence[Model] = (),
         weights: bool = False,
         progress: Progress | None = None,
@@ -126,6 +128,10 @@ class Model:
         Args:
             sentences: Lines of text. One with more tokens than the run's `data.max_length` is cut, with a warning.
             prefixes: How the translation of each sentence begins; "" where it may begin in any way.
+            constraints: Words and phrases that the translation of each sentence contains, in any order; needs a beam
+                search. Those of phrases with several tokens that overlap are met at the latest one after the other.
+            glossary: A target phrase for each source phrase, or a file of them with a TAB between: constraints for the
+                sentences in which the source phrase occurs as whole words, the longest first.
             ensemble: Models that translate together with this one: at every step, their probabilities are averaged,
                 and so are their attention weights. Options, limits and lexicon are those of this model.
             weights: Whether the result includes the attention weights.
@@ -141,7 +147,14 @@ class Model:
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
-        options, rest = self.search_options(**search), lines_of(sentences, prefixes)
+        known = (
+            None
+            if glossary is None
+            else Glossary(glossary)
+            if isinstance(glossary, Mapping)
+            else Glossary.load(Path(glossary))
+        )
+        options, rest = self.search_options(**search), lines_of(sentences, prefixes, constraints, known)
         batches = iter(lambda: list(islice(rest, CHUNK)), [])
         found = self.stream(batches, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
         return Translations(found)
@@ -203,9 +216,15 @@ class Model:
             )
             if progress is not None:
                 progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
-            for (source, *_), hypotheses in zip(lines, found, strict=True):
+            for line, hypotheses in zip(lines, found, strict=True):
+                source = line.source
                 candidates = tuple(
-                    Candidate(trained.text(source, each, options), each.score, each.log_probability)
+                    Candidate(
+                        trained.text(source, each, options),
+                        each.score,
+                        each.log_probability,
+                        met(trained.target, line, each.tokens),
+                    )
                     for each in hypotheses
                 )
                 attention = searched_attention(trained, source, hypotheses) if weights else None

@@ -45,9 +45,15 @@ def translate(
     prefix: Annotated[
         Path | None, file("How each translation begins, line by line beside SOURCE; a blank line leaves it free.")
     ] = None,
+    constraints: Annotated[
+        Path | None, file("What each translation must contain, line by line beside SOURCE: phrases with TABs between.")
+    ] = None,
     tabs: Annotated[
-        Literal["prefix"] | None,
-        typer.Option(help="What follows a TAB in each source line: how its translation begins."),
+        Literal["prefix", "constraints"] | None,
+        typer.Option(help="What follows a TAB in each source line; constraints have TABs between them."),
+    ] = None,
+    glossary: Annotated[
+        Path | None, file("Source phrases, each with a TAB and what the translation of a line with it must contain.")
     ] = None,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,
@@ -70,6 +76,8 @@ def translate(
 
     With --prefix, or after a TAB with --tabs prefix, a translation begins with the given text. With --avoid, which is
     repeatable, no translation contains a word or phrase; one that a longer word begins with is avoided there, too.
+    With --constraints, after a TAB with --tabs constraints, or with a --glossary, a translation contains the given
+    phrases, by dynamic beam allocation (Post & Vilar 2018); with --json, "constraints" says by which steps.
 
     Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their
     share. An unknown word that the model predicts is shown as <unk>.
@@ -82,14 +90,16 @@ def translate(
         seq2seq-attn translate runs/x test.en --ensemble runs/y --ensemble runs/z > test.de
         seq2seq-attn translate runs/x test.en --temperature 1 --n-best 10 --seed 3 > test.samples
         printf 'Tom runs\t汤姆' | seq2seq-attn translate demo --tabs prefix
+        printf 'the dog runs\t快' | seq2seq-attn translate demo --tabs constraints --json
+        seq2seq-attn translate runs/x test.en --glossary terms.tsv --beam-size 10 > test.de
         seq2seq-attn translate runs/x test.en --prefix begun.de --avoid Hund --no-repeat-ngram 3 > test.de
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file
     from seq2seq_attn.corpora.unknown_words import UnknownReport
 
-    if prefix is not None and tabs is not None:
-        raise UserError("--prefix and --tabs prefix give the same in two ways; give one of them")
+    if tabs is not None and {"prefix": prefix, "constraints": constraints}[tabs] is not None:
+        raise UserError(f"--{tabs} and --tabs {tabs} give the same in two ways; give one of them")
     total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
     model, others = load_model(run, plugin), load_ensemble(ensemble)
@@ -97,7 +107,7 @@ def translate(
     unknown = UnknownReport(say, most=None if source is None and sys.stdin.isatty() else 5)
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
-        asked = _asked(_tidied(batches), prefix, tabs is not None)
+        asked = _asked(_tidied(batches), prefix, constraints, tabs, glossary)
         found = model.stream(asked, options, ensemble=others, weights=weights, progress=advance, say=say)
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
@@ -138,24 +148,36 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
     return total, iter(lambda: list(islice(lines, CHUNK)), [])
 
 
-def _asked(batches: Iterable[list[str]], prefix: Path | None, is_after_tab: bool) -> Iterator[list[str | Line]]:
-    """The lines of each batch with what is asked of them, in a file beside the source or after a TAB."""
+def _asked(
+    batches: Iterable[list[str]], prefix: Path | None, constraints: Path | None, tabs: str | None, glossary: Path | None
+) -> Iterator[list[Line]]:
+    """The lines of each batch with what is asked of them, in files beside the source or after a TAB."""
     from seq2seq_attn.files.reading import iterate_lines
-    from seq2seq_attn.runs.requests import Line
+    from seq2seq_attn.runs.requests import Glossary, lines_of
 
-    prefixes = None if prefix is None else iterate_lines(prefix)
+    known = None if glossary is None else Glossary.load(glossary)
+    files = {path: iterate_lines(path) for path in (prefix, constraints) if path is not None}
+
+    def beside(path: Path, count: int) -> list[str]:
+        lines = list(islice(files[path], count))
+        if len(lines) < count:
+            raise UserError(f"{path}: fewer lines than the source; give one for every line, blank for none")
+        return lines
+
     for batch in batches:
-        if is_after_tab:
-            yield [Line(source, begun) for source, _, begun in (line.partition("\t") for line in batch)]
-        elif prefixes is None:
-            yield list(batch)
-        else:
-            beside = list(islice(prefixes, len(batch)))
-            if len(beside) < len(batch):
-                raise UserError(f"{prefix}: fewer lines than the source; give one for every line, blank for none")
-            yield list(map(Line, batch, beside))
-    if prefixes is not None and next(prefixes, None) is not None:
-        raise UserError(f"{prefix}: more lines than the source; give one for every line, blank for none")
+        fields = [line.split("\t") for line in batch] if tabs else [[line] for line in batch]
+        begun = None if prefix is None else beside(prefix, len(batch))
+        phrases = None if constraints is None else [line.split("\t") for line in beside(constraints, len(batch))]
+        if tabs == "prefix":
+            begun = ["\t".join(rest) for _, *rest in fields]
+        elif tabs == "constraints":
+            phrases = [rest for _, *rest in fields]
+        if phrases is not None:
+            phrases = [[phrase for phrase in each if phrase.strip()] for each in phrases]
+        yield list(lines_of([source for source, *_ in fields], begun, phrases, known))
+    for path, lines in files.items():
+        if next(lines, None) is not None:
+            raise UserError(f"{path}: more lines than the source; give one for every line, blank for none")
 
 
 def _tidied(batches: Iterable[list[str]]) -> Iterator[list[str]]:
@@ -197,5 +219,5 @@ def _prompted(lines: Iterable[str]) -> Iterator[str]:
 
 def _answer_n_best(number: int, translation: Translation) -> None:
     """The format of Moses. A blank line has one blank translation, so that every line number occurs."""
-    for text, score, _ in translation.candidates or [("", 0.0, 0.0)]:
+    for text, score, *_ in translation.candidates or [("", 0.0)]:
         answer(f"{number} ||| {text} ||| {score:.6f}")

@@ -218,6 +218,10 @@ class Codec(FrontEnd):
             return []
         return [self._ids(each)[:-1] for each in self.tokenizer.spellings(pieces, self.vocabulary)]
 
+    def begins_word(self) -> list[bool]:
+        """For each token, whether it begins a word, or stands between words."""
+        return [not self.tokenizer.continues_word(token) for token in self.vocabulary.get_itos()]
+
     def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[int]]:
         """As `encode` for each line, but in a segmentation drawn at random (`SentencePiece.sample`)."""
         drawn = self.tokenizer.sample([self._cased(line) for line in lines], alpha, random)

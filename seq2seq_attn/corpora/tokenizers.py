@@ -61,6 +61,10 @@ class Tokenizer(ABC):
     def decode(self, pieces: list[str]) -> str:
         """The line that the pieces form."""
 
+    def continues_word(self, piece: str) -> bool:
+        """Whether a piece cannot begin a word."""
+        return False
+
     def spellings(self, pieces: list[str], vocabulary: Vocabulary) -> list[list[str]]:
         """The other ways to spell the same text by tokens of the vocabulary, these pieces first."""
         return [pieces]
@@ -329,6 +333,9 @@ class SentencePiece(Tokenizer):
         # A piece includes the white space before its word, and spans no other white space but that of numbers such as
         # 10\u202f000, so its start decides.
         return [words[piece.begin] for piece in pieces for _ in self._parts(piece.piece)]
+
+    def continues_word(self, piece: str) -> bool:
+        return piece[:1].isalnum()
 
     def spellings(self, pieces: list[str], vocabulary: Vocabulary) -> list[list[str]]:
         """As the base class; at most 200, those with the fewest pieces first."""

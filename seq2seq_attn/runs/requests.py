@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
 
 from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.vocabulary import UNK
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.reading import iterate_lines
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.rules import CorpusRules, LineRules, SearchRules
 
@@ -17,6 +23,7 @@ class Line(NamedTuple):
 
     source: str
     prefix: str = ""  # with which the translation begins
+    constraints: tuple[str, ...] = ()  # words and phrases that it contains, each as often as it is given
 
     @classmethod
     def of(cls, given: str | Line) -> Line:
@@ -24,39 +31,131 @@ class Line(NamedTuple):
         return given if isinstance(given, Line) else cls(given)
 
 
-def lines_of(sources: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[str | Line]:
+class Constraint(NamedTuple):
+    """A word or phrase that a translation was to contain."""
+
+    phrase: str
+    steps: tuple[int, int] | None  # the first of its tokens and the one after its last; None if it is not there
+
+
+class Glossary:
+    """Target phrases for source phrases, which are looked for as whole words, the longest first.
+
+    >>> Glossary({"house": "Haus", "White House": "Weißes Haus"}).constraints("The White House is no house.")
+    ('Weißes Haus', 'Haus')
+    """
+
+    def __init__(self, entries: Mapping[str, str]) -> None:
+        for source, target in entries.items():
+            if not source.strip() or not target.strip():
+                raise UserError(f"glossary: {source!r} for {target!r}: give text on both sides")
+        self.entries = dict(entries)
+        phrases = sorted(map(re.escape, self.entries), key=len, reverse=True)
+        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(phrases)})(?!\w)" if phrases else "(?!)")
+
+    @classmethod
+    def load(cls, path: Path) -> Glossary:
+        """A file with a source phrase, a TAB and its target phrase in each line. UserError: a line has another form."""
+        entries: dict[str, str] = {}
+        for number, line in enumerate(iterate_lines(path), start=1):
+            fields = [field.strip() for field in line.split("\t")]
+            if not line.strip():
+                continue
+            if len(fields) != 2 or not all(fields):
+                raise UserError(f"{path}:{number}: a source phrase, one TAB and its target phrase, got {line!r}")
+            if entries.setdefault(fields[0], fields[1]) != fields[1]:
+                raise UserError(f"{path}:{number}: {fields[0]!r} has another target above; leave one of them")
+        return cls(entries)
+
+    def constraints(self, source: str) -> tuple[str, ...]:
+        """The target phrases for what is found in a source, in its order."""
+        return tuple(self.entries[found[0]] for found in self._pattern.finditer(source))
+
+
+def lines_of(
+    sources: Iterable[str],
+    prefixes: Iterable[str] | None = None,
+    constraints: Iterable[Sequence[str]] | None = None,
+    glossary: Glossary | None = None,
+) -> Iterator[Line]:
     """Each source with what is asked of it.
 
-    UserError: there are more or fewer prefixes than sources.
+    UserError: there are more or fewer prefixes or constraints than sources.
     """
-    if prefixes is None:
-        yield from sources
-        return
-    for number, (source, prefix) in enumerate(zip_longest(sources, prefixes), start=1):
-        if source is None or prefix is None:
-            short, long = ("sentences", "prefixes") if source is None else ("prefixes", "sentences")
+    asked: dict[str, Iterable[Any]] = {"sentences": sources}
+    asked |= {} if prefixes is None else {"prefixes": prefixes}
+    asked |= {} if constraints is None else {"constraints": constraints}
+    for number, values in enumerate(zip_longest(*asked.values())):
+        of = dict(zip(asked, values, strict=True))
+        if missing := [name for name, value in of.items() if value is None]:
             raise UserError(
-                f"{number - 1} {short}, and more {long}; give one prefix for every sentence, blank for none"
+                f"{number} {missing[0]}, and more of others: give one for every sentence, a blank one for none"
             )
-        yield Line(source, prefix)
+        phrases = of.get("constraints", ())
+        if isinstance(phrases, str):
+            raise UserError(
+                f"constraints of sentence {number}: a list of phrases, got {phrases!r}; write [{phrases!r}]"
+            )
+        found = () if glossary is None else glossary.constraints(of["sentences"])
+        yield Line(of["sentences"], of.get("prefixes", ""), (*phrases, *found))
 
 
 def rules_of(target: Codec, lines: Sequence[Line], options: SearchOptions, first_line: int = 1) -> CorpusRules | None:
     """The rules for the translations of these lines; None if there are none.
 
-    UserError: a prefix is longer than a translation may be, with the number of its line, counted from `first_line`; or
-    a phrase of `options.avoid` is blank.
+    UserError, with the number of the line, counted from `first_line`: a prefix and constraints are longer than a
+    translation may be, a constraint is blank or unknown to the model, or nothing but a beam search can meet it; or a
+    phrase of `options.avoid` is blank.
     """
-    if not (any(line.prefix for line in lines) or options.has_rules):
+    if not (any(line.prefix or line.constraints for line in lines) or options.has_rules):
         return None
-    rules = [LineRules(target.encode(line.prefix)[:-1]) for line in lines]
-    for number, rule in enumerate(rules, first_line):
-        if len(rule.prefix) >= options.max_length:
+    avoided = _avoided(target, options.avoid)
+    rules = []
+    for number, line in enumerate(lines, first_line):
+        phrases = [_required(target, phrase, avoided, f"line {number}") for phrase in line.constraints]
+        rules.append(LineRules(target.encode(line.prefix)[:-1], phrases))
+        if rules[-1].length > options.max_length:
             raise UserError(
-                f"line {number}: a prefix of {len(rule.prefix)} tokens, and max_length={options.max_length} counts "
-                f"`</s>` as well; shorten it, or raise max_length"
+                f"line {number}: a prefix of {len(rules[-1].prefix)} tokens and constraints of "
+                f"{sum(map(len, phrases))}, and max_length={options.max_length} counts `</s>` as well; raise max_length"
             )
-    return CorpusRules(rules, SearchRules(_avoided(target, options.avoid), options.no_repeat_ngram))
+        if phrases and (options.draws or options.beam_size == 1):
+            raise UserError(
+                f"line {number}: constraints need a beam search; set beam_size to 2 or more, and draw nothing"
+            )
+    begins_word = None
+    if any(rule.phrases for rule in rules):
+        begins_word = torch.tensor(target.begins_word())
+    return CorpusRules(rules, SearchRules(avoided, options.no_repeat_ngram, begins_word))
+
+
+def met(target: Codec, line: Line, tokens: Sequence[int]) -> tuple[Constraint, ...]:
+    """Where the tokens of a translation, without `</s>`, are what was asked of it."""
+    begins_word = target.begins_word() if line.constraints else []
+    used: set[int] = set()
+    found = []
+    for phrase in line.constraints:
+        ids = target.encode(phrase)[:-1]
+        ends = range(len(ids), len(tokens) + 1)
+        places = (end - len(ids) for end in ends if end == len(tokens) or begins_word[tokens[end]])
+        start = next((each for each in places if each not in used and tokens[each : each + len(ids)] == ids), None)
+        if start is not None:
+            used.update(range(start, start + len(ids)) if line.constraints.count(phrase) > 1 else ())
+        found.append(Constraint(phrase, None if start is None else (start, start + len(ids))))
+    return tuple(found)
+
+
+def _required(target: Codec, phrase: str, avoided: Iterable[tuple[int, ...]], place: str) -> list[int]:
+    """The tokens of a phrase that must appear."""
+    ids = target.encode(phrase)[:-1]
+    if not ids:
+        raise UserError(f"{place}: the constraint {phrase!r} is blank; give a word or a phrase")
+    if UNK in ids:
+        raise UserError(f"{place}: the constraint {phrase!r} has a word that this model cannot write; leave it out")
+    for other in avoided:
+        if any(tuple(ids[start : start + len(other)]) == other for start in range(len(ids))):
+            raise UserError(f"{place}: the constraint {phrase!r} is to be avoided as well; leave out one of the two")
+    return ids
 
 
 def _avoided(target: Codec, phrases: Sequence[str]) -> tuple[tuple[int, ...], ...]:

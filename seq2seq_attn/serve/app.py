@@ -36,7 +36,7 @@ from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.plain import plain
 from seq2seq_attn.options import AlignOptions, SearchOptions
-from seq2seq_attn.runs.requests import Line
+from seq2seq_attn.runs.requests import Line, rules_of
 from seq2seq_attn.serve import Settings, requests, tasks
 from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
 from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
@@ -134,7 +134,9 @@ class Call(Generic[Body]):
     ) -> list[dict[str, Any]]:
         """The records of the translations of some lines."""
         most = min(self.settings.max_tokens, options.max_length - 1)
-        await self.lengths(served.model.trained.target, [line.prefix for line in lines], most, "prefix")
+        target = served.model.trained.target
+        await self.lengths(target, [line.prefix for line in lines], most, "prefix")
+        await asyncio.to_thread(rules_of, target, lines, options)  # a mistake of one client is no other's
         lengths = await self.source_lengths(served, [line.source for line in lines])
         work = sum(search_work(options, length, weights=weights) for length in lengths)
         return await self.run(tasks.translations(served, options, weights), lines, lengths, work)

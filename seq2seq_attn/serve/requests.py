@@ -12,7 +12,7 @@ from starlette.requests import Request
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import AlignOptions, SearchRequest
-from seq2seq_attn.runs.requests import Line, lines_of
+from seq2seq_attn.runs.requests import Glossary, Line, lines_of
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.strict import Strict, parse
 
@@ -80,13 +80,15 @@ class TranslateBody(_SearchBody):
 
     source: Lines  # a sentence, or a list of sentences
     prefix: Lines | None = None  # how the translation of each begins
+    constraints: tuple[tuple[str, ...], ...] | None = None  # phrases that the translation of each contains
+    glossary: dict[str, str] = Field(default_factory=dict)  # target phrases for source phrases
     weights: bool = False  # return the attention weights between tokens
     align: bool = False  # return the links between words, by forced decoding
 
     def lines(self) -> list[Line]:
-        """The sentences with what is asked of them. UserError: there are not as many prefixes."""
+        """The sentences with what is asked of them. UserError: there are not as many prefixes or constraints."""
         prefixes = None if self.prefix is None else as_lines(self.prefix)
-        return list(map(Line.of, lines_of(as_lines(self.source), prefixes)))
+        return list(lines_of(as_lines(self.source), prefixes, self.constraints, Glossary(self.glossary)))
 
 
 class PairsBody(ModelBody):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import seq2seq_attn as s2s
-from seq2seq_attn.corpora.codec import train_codec
+from seq2seq_attn.corpora.codec import TextConfig, train_codec
+from seq2seq_attn.runs.requests import Constraint, Glossary, Line, met
 
 
 def test_translations_begin_with_their_prefixes(model):
@@ -23,7 +24,7 @@ def test_there_is_a_prefix_for_every_sentence(model, prefixes):
 
 
 def test_a_prefix_that_is_too_long_is_refused_with_its_line(model):
-    with pytest.raises(s2s.UserError, match="line 2: a prefix of 5 tokens, and max_length=5"):
+    with pytest.raises(s2s.UserError, match=r"line 2: a prefix of 5 tokens .* max_length=5"):
         model.translate(["a", "b"], prefixes=["a a a a", "a a a a a"], max_length=5)
 
 
@@ -45,8 +46,75 @@ def test_nothing_is_repeated(model):
         assert len(words) == len(set(words))
 
 
+def test_translations_contain_their_constraints_and_say_by_which_steps(model):
+    given = [["a a"], [], ["b", "c c", "b"], ["c"]]
+    found = model.translate(["c b", "a b c", "a", ""], constraints=given, beam_size=4, n_best=2, weights=True)
+    assert found.sentences[1] == "c b a"
+    for each, phrases in zip(found[:3], given, strict=False):
+        for candidate in each.candidates:
+            words = candidate.text.split()
+            assert [constraint.phrase for constraint in candidate.constraints] == phrases
+            assert all(" ".join(words[slice(*each.steps)]) == each.phrase for each in candidate.constraints)
+    first, second, third = (constraint.steps for constraint in found[2].candidates[0].constraints)
+    assert len({*range(*first), *range(*second), *range(*third)}) == 4
+    assert found[0].record["translations"][0]["constraints"][0]["phrase"] == "a a"
+    assert "constraints" not in found[1].record["translations"][0]
+    assert not found[3].candidates
+
+
+def test_a_constraint_of_the_reference_changes_nothing_and_another_costs_probability(model):
+    free, same, other = (
+        model.translate(["a b c"], constraints=each and [each])[0].candidates[0] for each in (None, ["b a"], ["b b"])
+    )
+    assert (same.text, round(same.log_probability, 4)) == (free.text, round(free.log_probability, 4))
+    assert other.log_probability < free.log_probability
+
+
+def test_a_glossary_asks_for_the_longest_entry_that_a_source_has(model, tmp_path):
+    (tmp_path / "terms").write_text("a b\tc c\n\na\tb b\n")
+    found = model.translate(["a b", "c a", "c"], glossary=tmp_path / "terms")
+    assert [[each.phrase for each in one.candidates[0].constraints] for one in found] == [["c c"], ["b b"], []]
+    assert "c c" in found.sentences[0]
+    glossary = Glossary({"New York": "NY", "York": "Y", "C++": "cpp"})
+    assert glossary.constraints("York, New York, Yorkshire and C++.") == ("Y", "NY", "cpp")
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("", {}),
+        ("z", {}),
+        ("a b", {"avoid": ["b"]}),
+        ("a", {"beam_size": 1}),
+        ("a", {"seed": 3}),
+        ("a a a a", {"max_length": 4}),
+    ],
+)
+def test_what_cannot_be_met_is_refused_with_its_line(model, line, options):
+    with pytest.raises(s2s.UserError, match="line 2"):
+        model.translate(["a", "b"], constraints=[[], [line]], **options)
+
+
+def test_a_damaged_glossary_is_refused_with_its_line(model, tmp_path):
+    for content in ("a\tb\nb\n", "a\tb\na\tc\n", "a\tb\n\tc\n"):
+        (tmp_path / "terms").write_text(content)
+        with pytest.raises(s2s.UserError, match=r"terms:2: "):
+            model.translate(["a"], glossary=tmp_path / "terms")
+
+
+def test_a_word_that_goes_on_is_not_the_one_that_was_asked_for():
+    text = TextConfig(tokenizer="bpe", vocabulary_size=30)
+    codec = train_codec(["low lower lowest", "slow slower", "no nos"] * 9, 27, text, "en")
+    low, st = codec.spellings("low")[0], codec.vocabulary.lookup_indices(["s", "t"])
+    line = Line("x", constraints=("low",))
+    assert met(codec, line, [*low, *st]) == (Constraint("low", None),)
+    assert met(codec, line, [*st, *low]) == (Constraint("low", (2, 2 + len(low))),)
+    assert met(codec, line, [*low, *st, *low]) == (Constraint("low", (len(low) + 2, 2 * len(low) + 2)),)
+
+
 def test_an_ensemble_keeps_the_rules(model):
-    found = model.translate(["a b c"], ensemble=[model], prefixes=["a"], avoid=["b"])
+    found = model.translate(["a b c"], ensemble=[model], prefixes=["a"], avoid=["b"], constraints=[["c c"]])
+    assert "c c" in found.sentences[0]
     assert found.sentences[0].startswith("a")
     assert "b" not in found.sentences[0]
 
@@ -57,7 +125,8 @@ def test_steps_refuse_what_they_do_not_keep(model):
 
 
 def test_every_spelling_of_a_phrase_by_subwords_is_found():
-    codec = train_codec(["low lower lowest", "slow slower", "no nos"] * 9, 27, "bpe", vocabulary_size=30)
+    text = TextConfig(tokenizer="bpe", vocabulary_size=30)
+    codec = train_codec(["low lower lowest", "slow slower", "no nos"] * 9, 27, text, "en")
     tokens = set(codec.vocabulary.get_itos()[4:])
 
     def spelled(text):

@@ -224,6 +224,19 @@ def test_translations_begin_with_the_lines_of_a_file_or_the_text_after_a_tab(pro
     assert "d" not in program("translate", trained, "--avoid", "d", "--avoid", "e", stdin=b"d e\n").out
 
 
+def test_translations_contain_the_phrases_of_a_file_after_tabs_or_of_a_glossary(program, trained, tmp_path):
+    (tmp_path / "phrases").write_text("b a\te\n\n")
+    beside = program("translate", trained, "--json", "--constraints", tmp_path / "phrases", stdin=b"a b c\na\n")
+    first, second = map(json.loads, lines(beside.out))
+    text = first["translations"][0]["text"].split()
+    assert [" ".join(text[slice(*each["steps"])]) for each in first["translations"][0]["constraints"]] == ["b a", "e"]
+    assert "constraints" not in second["translations"][0]
+    after_tab = program("translate", trained, "--json", "--tabs", "constraints", stdin=b"a b c\tb a\te\na\n")
+    assert after_tab.out == beside.out
+    (tmp_path / "terms").write_text("b\te e\n")
+    assert "e e" in lines(program("translate", trained, "--glossary", tmp_path / "terms", stdin=b"a b\n").out)[0]
+
+
 @pytest.mark.parametrize("content", ["b\n", "b\n\n\n"])
 def test_a_file_of_prefixes_with_other_lines_than_the_source_is_refused(program, trained, tmp_path, content):
     (tmp_path / "begun").write_text(content)
