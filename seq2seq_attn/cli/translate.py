@@ -89,8 +89,8 @@ def translate(
         seq2seq-attn translate runs/x test.en --n-best 5 --json --attention attention.jsonl > test.jsonl
         seq2seq-attn translate runs/x test.en --ensemble runs/y --ensemble runs/z > test.de
         seq2seq-attn translate runs/x test.en --temperature 1 --n-best 10 --seed 3 > test.samples
-        printf 'Tom runs\t汤姆' | seq2seq-attn translate demo --tabs prefix
-        printf 'the dog runs\t快' | seq2seq-attn translate demo --tabs constraints --json
+        printf 'Tom chases Jerry\\t杰瑞' | seq2seq-attn translate demo --tabs prefix
+        printf 'Tom chases Jerry\\t一 只 猫' | seq2seq-attn translate demo --tabs constraints --beam-size 5 --json
         seq2seq-attn translate runs/x test.en --glossary terms.tsv --beam-size 10 > test.de
         seq2seq-attn translate runs/x test.en --prefix begun.de --avoid Hund --no-repeat-ngram 3 > test.de
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de

@@ -89,6 +89,25 @@ def test_samples_are_those_of_their_seed(post, model):
     assert [each["text"] for each in found["translations"]] == model.translate(["a b c"], **options).n_best[0]
 
 
+def test_translations_keep_what_is_asked_of_them_and_say_where(post, model):
+    body = {
+        "source": ["a b c", "b", "a"],
+        "prefix": ["a", "", ""],
+        "constraints": [["b b"], [], []],
+        "glossary": {"a": "c c"},
+        "avoid": ["a b"],
+    }
+    first, second, third = (found["translations"][0] for found in post("/v1/translate", body)["results"])
+    words = first["text"].split()
+    assert words[0] == "a"
+    assert "a b" not in first["text"]
+    assert [each["phrase"] for each in first["constraints"]] == ["b b", "c c"]
+    assert [" ".join(words[slice(*each["steps"])]) for each in first["constraints"]] == ["b b", "c c"]
+    assert second["text"] == model.translate(["b"]).sentences[0]
+    assert "constraints" not in second
+    assert "c c" in third["text"]
+
+
 def test_a_blank_line_has_no_translation(post):
     results = post("/v1/translate", {"source": ["", "a b"], "weights": True, "align": True})["results"]
     assert [[each["text"] for each in found["translations"]] for found in results] == [[], ["b a"]]
