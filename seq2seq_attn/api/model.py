@@ -34,7 +34,7 @@ from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions,
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
-from seq2seq_attn.runs.requests import Glossary, Line, lines_of, met
+from seq2seq_attn.runs.requests import Glossary, SourceLine, lines_of, met
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.strict import parse
 
@@ -176,7 +176,7 @@ class Model:
 
     def stream(
         self,
-        batches: Iterable[Sequence[str | Line]],
+        batches: Iterable[Sequence[str | SourceLine]],
         options: SearchOptions | None = None,
         *,
         ensemble: Sequence[Model] = (),
@@ -187,7 +187,7 @@ class Model:
         """Translates batches of sentences, each before the next is asked for.
 
         Args:
-            batches: The sentences, or `Line`s, which ask for more; those of a batch are translated together.
+            batches: The sentences, or `SourceLine`s, which ask for more; those of a batch are translated together.
             options: All options of the search, by default those of the run.
             ensemble: As in `translate`, and so are the other arguments.
             weights: See `translate`.
@@ -209,7 +209,7 @@ class Model:
             say(slow)
         done = 0
         for batch in batches:
-            lines = [Line.of(each) for each in batch]
+            lines = [SourceLine.of(each) for each in batch]
             refuse_no_text([line.source for line in lines], "sentence", done)
             found = trained.search(
                 lines, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1

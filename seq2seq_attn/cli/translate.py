@@ -29,7 +29,7 @@ from seq2seq_attn.options import SearchOptions, takes
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.answers import Translation
-    from seq2seq_attn.runs.requests import Line
+    from seq2seq_attn.runs.requests import SourceLine
 
 TIDY = 20_000  # lines
 CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
@@ -91,8 +91,7 @@ def translate(
         seq2seq-attn translate runs/x test.en --temperature 1 --n-best 10 --seed 3 > test.samples
         printf 'Tom chases Jerry\\t杰瑞' | seq2seq-attn translate demo --tabs prefix
         printf 'Tom chases Jerry\\t一 只 猫' | seq2seq-attn translate demo --tabs constraints --beam-size 5 --json
-        seq2seq-attn translate runs/x test.en --glossary terms.tsv --beam-size 10 > test.de
-        seq2seq-attn translate runs/x test.en --prefix begun.de --avoid Hund --no-repeat-ngram 3 > test.de
+        seq2seq-attn translate runs/x test.en --avoid a --no-repeat-ngram 3 > test.de
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file
@@ -150,7 +149,7 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
 
 def _asked(
     batches: Iterable[list[str]], prefix: Path | None, constraints: Path | None, tabs: str | None, glossary: Path | None
-) -> Iterator[list[Line]]:
+) -> Iterator[list[SourceLine]]:
     """The lines of each batch with what is asked of them, in files beside the source or after a TAB."""
     from seq2seq_attn.files.reading import iterate_lines
     from seq2seq_attn.runs.requests import Glossary, lines_of

@@ -40,7 +40,7 @@ from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say, is_shipped
 from seq2seq_attn.runs.corpora import encode_pairs, load_front_ends
 from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
-from seq2seq_attn.runs.requests import Line, rules_of
+from seq2seq_attn.runs.requests import SourceLine, rules_of
 from seq2seq_attn.search.batched import (
     Progress,
     autocast,
@@ -231,7 +231,7 @@ class TrainedModel:
 
     def search(
         self,
-        given: Sequence[str | Line],
+        given: Sequence[str | SourceLine],
         options: SearchOptions | None = None,
         *,
         with_weights: bool = False,
@@ -245,7 +245,7 @@ class TrainedModel:
         of them, counted from `first_line`, and their number. `options` default to those of the configuration.
         Samples are in the order in which they were drawn.
         """
-        requests = [Line.of(each) for each in given]
+        requests = [SourceLine.of(each) for each in given]
         lines = [each.source for each in requests]
         items = self._cut(list(self.source.items(lines)), first_line, warn)
         filled = [index for index, item in enumerate(items) if self.source.length(item) > 0]

@@ -18,7 +18,7 @@ from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.rules import CorpusRules, LineRules, SearchRules
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line to translate, with what is asked of its translation."""
 
     source: str
@@ -26,9 +26,9 @@ class Line(NamedTuple):
     constraints: tuple[str, ...] = ()  # words and phrases that it contains, each as often as it is given
 
     @classmethod
-    def of(cls, given: str | Line) -> Line:
+    def of(cls, given: str | SourceLine) -> SourceLine:
         """The line itself; text is a line of which nothing is asked."""
-        return given if isinstance(given, Line) else cls(given)
+        return given if isinstance(given, SourceLine) else cls(given)
 
 
 class Constraint(NamedTuple):
@@ -77,7 +77,7 @@ def lines_of(
     prefixes: Iterable[str] | None = None,
     constraints: Iterable[Sequence[str]] | None = None,
     glossary: Glossary | None = None,
-) -> Iterator[Line]:
+) -> Iterator[SourceLine]:
     """Each source with what is asked of it.
 
     UserError: there are more or fewer prefixes or constraints than sources.
@@ -97,10 +97,12 @@ def lines_of(
                 f"constraints of sentence {number}: a list of phrases, got {phrases!r}; write [{phrases!r}]"
             )
         found = () if glossary is None else glossary.constraints(of["sentences"])
-        yield Line(of["sentences"], of.get("prefixes", ""), (*phrases, *found))
+        yield SourceLine(of["sentences"], of.get("prefixes", ""), (*phrases, *found))
 
 
-def rules_of(target: Codec, lines: Sequence[Line], options: SearchOptions, first_line: int = 1) -> CorpusRules | None:
+def rules_of(
+    target: Codec, lines: Sequence[SourceLine], options: SearchOptions, first_line: int = 1
+) -> CorpusRules | None:
     """The rules for the translations of these lines; None if there are none.
 
     UserError, with the number of the line, counted from `first_line`: a prefix and constraints are longer than a
@@ -129,7 +131,7 @@ def rules_of(target: Codec, lines: Sequence[Line], options: SearchOptions, first
     return CorpusRules(rules, SearchRules(avoided, options.no_repeat_ngram, begins_word))
 
 
-def met(target: Codec, line: Line, tokens: Sequence[int]) -> tuple[Constraint, ...]:
+def met(target: Codec, line: SourceLine, tokens: Sequence[int]) -> tuple[Constraint, ...]:
     """Where the tokens of a translation, without `</s>`, are what was asked of it."""
     begins_word = target.begins_word() if line.constraints else []
     used: set[int] = set()

@@ -36,7 +36,7 @@ from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.plain import plain
 from seq2seq_attn.options import AlignOptions, SearchOptions
-from seq2seq_attn.runs.requests import Line, rules_of
+from seq2seq_attn.runs.requests import SourceLine, rules_of
 from seq2seq_attn.serve import Settings, requests, tasks
 from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
 from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
@@ -130,7 +130,7 @@ class Call(Generic[Body]):
         return await self.server.batches.run(task, items, lengths, is_large=is_large, admitted=True)
 
     async def translate(
-        self, served: ServedModel, lines: Sequence[Line], options: SearchOptions, weights: bool = False
+        self, served: ServedModel, lines: Sequence[SourceLine], options: SearchOptions, weights: bool = False
     ) -> list[dict[str, Any]]:
         """The records of the translations of some lines."""
         most = min(self.settings.max_tokens, options.max_length - 1)
@@ -250,7 +250,7 @@ async def libretranslate(call: Call[requests.LibreTranslateBody]) -> dict[str, A
         options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
     texts = as_lines(body.q)
     lines = [text.replace("\r\n", "\n").split("\n") for text in texts]
-    found = iter(await call.translate(served, [Line(line) for each in lines for line in each], options))
+    found = iter(await call.translate(served, [SourceLine(line) for each in lines for line in each], options))
     records = [[next(found) for _ in each] for each in lines]
     answers = [_joined([record["translations"] for record in each], count) for each in records]
     unknown = [[word for record in each for word in record["unknown"]] for each in records]

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import AlignOptions, SearchRequest
-from seq2seq_attn.runs.requests import Glossary, Line, lines_of
+from seq2seq_attn.runs.requests import Glossary, SourceLine, lines_of
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.strict import Strict, parse
 
@@ -85,7 +85,7 @@ class TranslateBody(_SearchBody):
     weights: bool = False  # return the attention weights between tokens
     align: bool = False  # return the links between words, by forced decoding
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[SourceLine]:
         """The sentences with what is asked of them. UserError: there are not as many prefixes or constraints."""
         prefixes = None if self.prefix is None else as_lines(self.prefix)
         return list(lines_of(as_lines(self.source), prefixes, self.constraints, Glossary(self.glossary)))

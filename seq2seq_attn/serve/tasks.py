@@ -17,7 +17,7 @@ from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.model import with_lexicon
-from seq2seq_attn.runs.requests import Line
+from seq2seq_attn.runs.requests import SourceLine
 from seq2seq_attn.search.interruptible import AtStep
 from seq2seq_attn.serve.batches import StoppingError
 
@@ -104,7 +104,7 @@ def translations(served: ServedModel, options: SearchOptions, weights: bool) -> 
     return Task(_translations, served, (options, weights), min(LINES, max(1, HYPOTHESES // options.hypotheses)))
 
 
-def _translations(model: Model, lines: Sequence[Line], given: tuple[SearchOptions, bool]) -> list[dict[str, Any]]:
+def _translations(model: Model, lines: Sequence[SourceLine], given: tuple[SearchOptions, bool]) -> list[dict[str, Any]]:
     options, weights = given
     # A shortlist depends on the lines that are searched together; alone, every line has its own.
     batches = [[line] for line in lines] if options.shortlist else [lines]

@@ -6,7 +6,7 @@ import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn.corpora.codec import TextConfig, train_codec
-from seq2seq_attn.runs.requests import Constraint, Glossary, Line, met
+from seq2seq_attn.runs.requests import Constraint, Glossary, SourceLine, met
 
 
 def test_translations_begin_with_their_prefixes(model):
@@ -106,7 +106,7 @@ def test_a_word_that_goes_on_is_not_the_one_that_was_asked_for():
     text = TextConfig(tokenizer="bpe", vocabulary_size=30)
     codec = train_codec(["low lower lowest", "slow slower", "no nos"] * 9, 27, text, "en")
     low, st = codec.spellings("low")[0], codec.vocabulary.lookup_indices(["s", "t"])
-    line = Line("x", constraints=("low",))
+    line = SourceLine("x", constraints=("low",))
     assert met(codec, line, [*low, *st]) == (Constraint("low", None),)
     assert met(codec, line, [*st, *low]) == (Constraint("low", (2, 2 + len(low))),)
     assert met(codec, line, [*low, *st, *low]) == (Constraint("low", (len(low) + 2, 2 * len(low) + 2)),)
