@@ -263,11 +263,15 @@ def _tracked(config: Config, folder: Path, name: str, group: str | None) -> Trac
 
 
 def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
-    """These pairs of the training text, one JSON object per line, with their line in the files, from 1."""
+    """These pairs of the training text, one JSON object per line, with their line in the files, from 1.
+
+    Where there are several corpora, each pair names its own.
+    """
     corpora = [read_pairs(each) for each in files.each]
     places = [(pairs, line) for pairs in corpora for line in range(len(pairs))]
     records = (
-        {"corpus": pairs.name, "line": line + 1, "source": pairs.source[line], "target": pairs.target[line]}
+        ({"corpus": pairs.name} if len(corpora) > 1 else {})
+        | {"line": line + 1, "source": pairs.source[line], "target": pairs.target[line]}
         for pairs, line in (places[row] for row in rows.tolist())
     )
     return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
