@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seq2seq_attn import attention as attention
+    from seq2seq_attn.analysis.other_models import read_attention as read_attention
     from seq2seq_attn.analysis.verify import verify as verify
     from seq2seq_attn.api import data as data
     from seq2seq_attn.api.catalog import scorers as scorers
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.experiments import train as train
     from seq2seq_attn.api.model import Model as Model
     from seq2seq_attn.api.scores import evaluate as evaluate
+    from seq2seq_attn.api.view import view as view
     from seq2seq_attn.comparison.experiment import Experiment as Experiment
     from seq2seq_attn.config import Config as Config
     from seq2seq_attn.errors import UserError as UserError
@@ -49,15 +51,17 @@ _PLACES = {  # below this package: the module, and what of it
     "demo": "api.experiments:demo",
     "evaluate": "api.scores:evaluate",
     "load": "api.model:Model.load",
+    "read_attention": "analysis.other_models:read_attention",
     "scorers": "api.catalog:scorers",
     "train": "api.experiments:train",
     "verify": "analysis.verify:verify",
+    "view": "api.view:view",
     "walk": "walkthrough:walk",
 }
 
 __all__ = [
     "Comparison", "Config", "Experiment", "Model", "UserError", "attention", "check", "compare",
-    "data", "demo", "evaluate", "load", "scorers", "train", "verify", "walk",
+    "data", "demo", "evaluate", "load", "read_attention", "scorers", "train", "verify", "view", "walk",
 ]  # fmt: skip
 
 

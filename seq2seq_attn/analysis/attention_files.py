@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.attention_weights import CrossAttention
 from seq2seq_attn.files.plain import to_json
 from seq2seq_attn.files.writing import explained, writing
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # without torch, so that the name of a file is checked before
     from seq2seq_attn.search.hypotheses import Hypothesis
 
 END = SPECIALS[EOS]
+BLANK = "a blank sentence has no attention weights; give one with text on both sides"
 NO_WEIGHTS = "model.context.kind: this model does not attend to single source words, so it has no weights"
 
 DECIMALS = 6  # of a weight in JSON; a single-precision number near 1 has 7
@@ -58,23 +60,14 @@ def searched_attention(model: TrainedModel, line: str, hypotheses: Sequence[Hypo
         words = model.target.vocabulary.lookup_tokens(hypothesis.tokens)
         tokens = [*words, END][: len(weights)]
         found.append(TargetAttention(tokens, hypothesis.score, weights.numpy()))
-    return _sentence(model, line, found, is_cut=True)
+    return TokenAttention([*model.source_labels(line, found[0].weights.shape[1])] if found else [], found)
 
 
-def forced_attention(model: TrainedModel, source: str, target: str, forced: Forced | None) -> TokenAttention:
-    """The attention of a given translation; `forced` is None for a pair with a blank side."""
-    if forced is None:
+def forced_attention(attention: CrossAttention | None, forced: Forced | None) -> TokenAttention:
+    """The attention of a given translation; None for a pair with a blank side."""
+    if attention is None or forced is None:
         return TokenAttention([], [])
-    weights: Any = forced.weights.numpy()
-    found = TargetAttention([*model.target.pieces(target), END], forced.total, weights)
-    return _sentence(model, source, [found], is_cut=False)
-
-
-def _sentence(model: TrainedModel, line: str, translations: list[TargetAttention], is_cut: bool) -> TokenAttention:
-    if not translations:
-        return TokenAttention([], [])
-    states = translations[0].weights.shape[1]
-    return TokenAttention([*model.source_labels(line, states, is_cut=is_cut)], translations)
+    return TokenAttention([*attention.source], [TargetAttention([*attention.target], forced.total, attention.weights)])
 
 
 def attention_file(path: Path) -> AbstractContextManager[Write]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq_attn.analysis.word_alignment import merge_words
+from seq2seq_attn.analysis.word_alignment import token_attention
 from seq2seq_attn.config import EvaluationConfig
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
@@ -124,7 +124,7 @@ def score_references(
     known = [pair for pair in forced if pair is not None]
     weights = [pair and pair.weights.double().numpy() for pair in forced]
     links = [
-        frozenset() if pair is None else merge_words(model, source, target, pair).links
+        frozenset() if pair is None else token_attention(model, source, target, [pair.weights[None]]).words().links
         for source, target, pair in zip(pairs.source, pairs.target, forced, strict=True)
     ]
     test = ForcedTest(

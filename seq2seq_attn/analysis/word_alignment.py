@@ -16,65 +16,46 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention, forced_attention
+from seq2seq_attn.analysis.attention_files import END, NO_WEIGHTS, TokenAttention, forced_attention
 from seq2seq_attn.corpora.codec import Codec, load_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, count_links, read_gold
+from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, read_gold
 from seq2seq_attn.evaluation.attention_weights import (
-    argmax_links,
-    merge_pieces,
-    threshold_links,
-    word_rows,
+    CrossAttention,
+    HeadMeasures,
+    Words,
+    links_of,
+    measure_heads,
 )
-from seq2seq_attn.models.seq2seq import HeadWeights
 from seq2seq_attn.options import AlignmentRow
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress
-from seq2seq_attn.search.forced import Forced
 
 CHUNK = 512  # pairs whose weights are in memory at once; enough for batches of similar lengths
 HEADS_CHUNK = 64  # the same, where those of every layer and head are
 
 
-class WordAttention(NamedTuple):
-    """The attention weights between the words of a sentence pair, while the model predicted the given target."""
+def token_attention(model: TrainedModel, source: str, target: str, layers: Iterable[Tensor]) -> CrossAttention:
+    """The weights (H, T, S) of layers between the tokens of a pair and, by its `words`, between its words.
 
-    source: list[str]  # words of the line
-    target: list[str]
-    weights: NDArray[np.float64]  # (target words, source words), without `</s>` on either side
-
-    @property
-    def links(self) -> Links:
-        """Each target word with the source word of the highest weight; no link where all weights are 0."""
-        return argmax_links(self.weights)
-
-
-def merge_words(
-    model: TrainedModel, source: str, target: str, forced: Forced, row: AlignmentRow = "predicted"
-) -> WordAttention:
-    """The weights between the words of one pair, from those between its tokens; `row` as in `word_rows`.
-
-    The weights of the pieces of a word are summed over the source and averaged over the target (`merge_pieces`).
+    Words are separated by white space. Some may have no token: sentencepiece drops characters.
     """
-    return WordAttention(
-        model.source.words(source), target.split(), _merged(model, source, target, forced.weights, row)
+    arrays: Any = tuple(layer.numpy() for layer in layers)
+    targets, states = arrays[0].shape[1:]
+    of_source, of_target = model.source_words(source, states), model.target.word_indices(target)
+    return CrossAttention(
+        model.source_labels(source, states, is_cut=False),
+        (*model.target.pieces(target), END),
+        arrays,
+        Words(tuple(model.source.words(source)), (*of_source, *[None] * (states - len(of_source)))),
+        Words(tuple(target.split()), (*of_target, *[None] * (targets - len(of_target)))),
     )
-
-
-def _merged(model: TrainedModel, source: str, target: str, tokens: Tensor, row: AlignmentRow) -> NDArray[np.float64]:
-    weights: Any = tokens.numpy()
-    # Some words may have no pieces: sentencepiece drops characters.
-    words = len(target.split()), len(model.source.words(source))
-    sources, targets = model.source_words(source, weights.shape[1]), model.target.word_indices(target)
-    return merge_pieces(word_rows(weights, row, len(sources)), sources, targets, words)
 
 
 def align_by_attention(
@@ -88,63 +69,32 @@ def align_by_attention(
     write: Callable[[TokenAttention], object] | None = None,
     progress: Progress | None = None,
 ) -> list[Links]:
-    """The links of each pair, by argmax or by `threshold_links`; none for a pair with a blank side.
+    """The links of each pair, by `links_of`; none for a pair with a blank side.
 
-    The weights are the mean over layers and heads, or those of `layer` and `head` alone (`weights_of_head`). `write` is
+    The weights are the mean over layers and heads, or those of `layer` and `head` alone. `write` is
     called with the attention between the tokens of each pair, in the order of the pairs.
     """
     found: list[Links] = []
     for sources, targets in _chunks(pairs, CHUNK if layer is None else HEADS_CHUNK):
         all_forced = model.force(sources, targets, progress)
-        if layer is not None:
-            heads = model.head_weights(sources, targets)
-            all_forced = [
-                forced and each and forced._replace(weights=weights_of_head(each, layer, head))
-                for forced, each in zip(all_forced, heads, strict=True)
-            ]
-        for source, target, forced in zip(sources, targets, all_forced, strict=True):
+        layers: list[tuple[Tensor, ...] | None]
+        if layer is None:
+            layers = [forced and (forced.weights[None],) for forced in all_forced]
+        else:
+            layers = [heads and heads.cross for heads in model.head_weights(sources, targets)]
+        for source, target, forced, each in zip(sources, targets, all_forced, layers, strict=True):
+            attention = None if each is None else token_attention(model, source, target, each)
+            if attention is not None and layer is not None:
+                attention = attention.head(layer, head)
             if write is not None:
-                write(forced_attention(model, source, target, forced))
-            if forced is None:
-                found.append(frozenset())
-                continue
-            found.append(_links(merge_words(model, source, target, forced, row).weights, threshold))
+                write(forced_attention(attention, forced))
+            found.append(frozenset() if attention is None else links_of(attention.words(row).weights, threshold))
     return found
 
 
 def _chunks(pairs: ParallelCorpus, size: int) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
     for first in range(0, len(pairs), size):
         yield pairs.source[first : first + size], pairs.target[first : first + size]
-
-
-def _links(words: NDArray[np.float64], threshold: float | None) -> Links:
-    return argmax_links(words) if threshold is None else threshold_links(words, threshold)
-
-
-def weights_of_head(found: HeadWeights, layer: int, head: int | None = None) -> Tensor:
-    """The weights (T, S) of a pair by one head of one layer, both counted from 0, or the mean over the layer's heads.
-
-    UserError: the model has no such layer or head.
-    """
-    layers = len(found.cross)
-    if not 0 <= layer < layers:
-        raise UserError(
-            f"layer {layer}: this model reads the source in {layers} layers, numbered from 0 to {layers - 1}"
-        )
-    weights = found.cross[layer]
-    if head is None:
-        return weights.mean(dim=0)
-    if not 0 <= head < len(weights):
-        raise UserError(f"head {head}: layer {layer} has {len(weights)} heads, numbered from 0 to {len(weights) - 1}")
-    return weights[head]
-
-
-class HeadAgreement(NamedTuple):
-    """How well the links of one head agree with gold links, or those of a mean of heads."""
-
-    layer: int | None  # counted from 0; None: the mean over the layers
-    head: int | None  # counted from 0; None: the mean over the heads
-    agreement: Agreement
 
 
 def agreement_by_head(
@@ -155,43 +105,21 @@ def agreement_by_head(
     threshold: float | None = None,
     row: AlignmentRow = "predicted",
     progress: Progress | None = None,
-) -> list[HeadAgreement]:
-    """The agreement of every layer and head: for each layer its heads, then their mean; last, the mean over layers.
+) -> list[HeadMeasures]:
+    """Measures every layer and head by the links that `align_by_attention` gives for its weights.
 
-    The links are those that `align_by_attention` gives for the weights of a single head, or for the mean. UserError:
-    as for `agreement`, the model has no attention weights, or every pair has a blank side.
+    UserError: as for `agreement`, the model has no attention weights, or every pair has a blank side.
     """
     agreement([frozenset()] * len(pairs), *gold)  # raises the errors before the model is run
     if not model.fused.attends:
         raise UserError(NO_WEIGHTS)
-    counts: dict[tuple[int | None, int | None], NDArray[np.int64]] = {}
-    without_links = np.zeros(4, dtype=np.int64)  # counts of the pairs that have no weights
-    links_of = zip(gold.sure, gold.possible, strict=True)
-    for sources, targets in _chunks(pairs, HEADS_CHUNK):
-        for source, target, heads in zip(sources, targets, model.head_weights(sources, targets, progress), strict=True):
-            known = next(links_of)
-            if heads is None:
-                without_links += np.array(count_links(frozenset(), *known))
-                continue
-            merged = [[_merged(model, source, target, each, row) for each in layer] for layer in heads.cross]
-            for key, words in _with_means(merged):
-                found = np.array(count_links(_links(words, threshold), *known))
-                counts[key] = counts.get(key, 0) + found
-    if not counts:
-        raise UserError("every pair has a blank side; heads are compared on pairs with text on both sides")
-    return [HeadAgreement(*key, Agreement(*(total + without_links).tolist())) for key, total in counts.items()]
 
+    def between_words() -> Iterator[CrossAttention | None]:
+        for chunk in _chunks(pairs, HEADS_CHUNK):
+            for source, target, heads in zip(*chunk, model.head_weights(*chunk, progress), strict=True):
+                yield heads and token_attention(model, source, target, heads.cross).words(row)
 
-def _with_means(
-    layers: Sequence[Sequence[NDArray[np.float64]]],
-) -> Iterator[tuple[tuple[int | None, int | None], NDArray[np.float64]]]:
-    """The matrices by layer and head, with the means, in the order of `agreement_by_head`."""
-    means = [np.mean(heads, axis=0) for heads in layers]
-    for layer, heads in enumerate(layers):
-        for head, weights in enumerate(heads):
-            yield (layer, head), weights
-        yield (layer, None), means[layer]
-    yield (None, None), np.mean(means, axis=0)
+    return measure_heads(between_words(), gold, threshold=threshold)
 
 
 class BidirectionalLinks(NamedTuple):

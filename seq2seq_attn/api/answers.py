@@ -5,26 +5,23 @@ Each collection is a sequence of records in the order of the inputs.
 
 from __future__ import annotations
 
-import html
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention
+from seq2seq_attn.analysis.attention_files import TokenAttention
 from seq2seq_attn.analysis.neighbors import Neighbor
 from seq2seq_attn.analysis.stepwise import DecodedSteps
-from seq2seq_attn.api.tables import CELL, TABLE, Answers
+from seq2seq_attn.api.tables import Answers
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
-from seq2seq_attn.evaluation.attention_weights import argmax_links
 from seq2seq_attn.files.plain import plain
 from seq2seq_attn.runs.requests import Constraint
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from seq2seq_attn.api.view import View
 
 
 class Candidate(NamedTuple):
@@ -68,7 +65,7 @@ class Translation(NamedTuple):
         return {"source": self.source, "tokens": self.tokens, "unknown": self.unknown, "translations": translations}
 
     @property
-    def attention(self) -> AttentionMatrix:
+    def attention(self) -> View:
         """The weights with which the best translation was predicted.
 
         Raises:
@@ -76,7 +73,9 @@ class Translation(NamedTuple):
         """
         if self.token_attention is None:
             raise UserError("these translations have no attention weights; translate with weights=True")
-        return AttentionMatrix.of(self.token_attention)
+        from seq2seq_attn.api.view import view_of
+
+        return view_of(self.token_attention)
 
 
 class Translations(Answers[Translation]):
@@ -218,98 +217,3 @@ class Steps(DecodedSteps):
         from seq2seq_attn.report.html_page import steps_html
 
         return steps_html(self.source, plain(self.steps))
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionMatrix:
-    """Attention weights between the tokens or words of a sentence and of its translation.
-
-    >>> found = AttentionMatrix(("Tom", "runs"), ("汤姆", "跑"), np.array([[0.9, 0.1], [0.25, 0.75]]))
-    >>> print(found)
-          Tom  runs
-    汤姆  .90   .10
-      跑  .25   .75
-    >>> sorted(found.links)
-    [(0, 0), (1, 1)]
-    """
-
-    source: tuple[str, ...]  # `</s>` last, if these are tokens
-    target: tuple[str, ...]
-    weights: NDArray[Any] = field(repr=False)  # (target, source): row i was used to predict target token i
-    name: str = "attention"
-
-    @classmethod
-    def of(cls, sentence: TokenAttention, rank: int = 0, name: str = "attention") -> AttentionMatrix:
-        """The matrix of one translation of a sentence.
-
-        Args:
-            sentence: The weights of all of its translations.
-            rank: Which translation, counted from 0.
-            name: What the matrix is called in a picture.
-
-        Raises:
-            UserError: The sentence is blank, or the model has no weights.
-        """
-        if not sentence.translations:
-            raise UserError("a blank sentence has no attention weights; give one with text on both sides")
-        found = sentence.translations[rank]
-        return cls(tuple(sentence.source), tuple(found.tokens), found.weights, name).checked()
-
-    def checked(self) -> AttentionMatrix:
-        """This matrix.
-
-        Raises:
-            UserError: All of its weights are 0.
-        """
-        if not self.weights.any():
-            raise UserError(NO_WEIGHTS)
-        return self
-
-    @property
-    def links(self) -> Links:
-        """Each target linked to the source with the highest weight, as pairs (source, target)."""
-        return argmax_links(self.weights)
-
-    def plot(self) -> Figure:
-        """A heat map as a `matplotlib.figure.Figure`, to show, modify, or save with `savefig`."""
-        from seq2seq_attn.report.heat_maps import attention_figure
-        from seq2seq_attn.results.attention import AttentionMap
-
-        rows = tuple(tuple(map(float, row)) for row in self.weights)
-        return attention_figure([AttentionMap(self.name, self.source, self.target, rows, None)])
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per weight."""
-        return [
-            {"target": target, "source": source, "weight": float(weight)}
-            for target, row in zip(self.target, self.weights, strict=True)
-            for source, weight in zip(self.source, row, strict=True)
-        ]
-
-    def __repr__(self) -> str:
-        from rich.cells import cell_len
-
-        def right(text: str, width: int) -> str:
-            return " " * (width - cell_len(text)) + text
-
-        first = max(map(cell_len, self.target))
-        widths = [max(3, cell_len(word)) for word in self.source]
-        lines = [right("", first), *(right(word, first) for word in self.target)]
-        cells = [self.source, *([f"{weight:.2f}".removeprefix("0") for weight in row] for row in self.weights)]
-        return "\n".join(
-            f"{line}  {'  '.join(map(right, row, widths))}" for line, row in zip(lines, cells, strict=True)
-        )
-
-    def _repr_html_(self) -> str:
-        """A table with cells in shades of blue by weight; the text keeps the color of the page."""
-        head = "".join(f'<th style="{CELL};writing-mode:vertical-rl">{html.escape(word)}</th>' for word in self.source)
-        rows = []
-        for word, row in zip(self.target, self.weights, strict=True):
-            cells = "".join(
-                f'<td style="{CELL};min-width:1.6em;background:rgba(0,114,178,{min(1.0, float(weight)):.3f})" '
-                f'title="{html.escape(word)} ← {html.escape(source)}: {weight:.3f}"></td>'
-                for source, weight in zip(self.source, row, strict=True)
-            )
-            rows.append(f'<tr style="background:none"><th style="{CELL};text-align:right">{html.escape(word)}</th>')
-            rows[-1] += f"{cells}</tr>"
-        return f'<table style="{TABLE}"><tr style="background:none"><th></th>{head}</tr>{"".join(rows)}</table>'

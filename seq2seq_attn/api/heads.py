@@ -1,20 +1,17 @@
-"""The attention of every layer and head: alignment error rates as a table, and weights as pictures."""
+"""The attention of every layer and head: measures as a table, and weights as pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from numpy.typing import NDArray
-
-from seq2seq_attn.analysis.word_alignment import HeadAgreement
 from seq2seq_attn.api.tables import Answers
-from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.attention_weights import HeadMeasures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from seq2seq_attn.api.view import View
 
 Part = Literal["cross", "encoder", "decoder"]
 
@@ -34,51 +31,55 @@ class BestHead(NamedTuple):
         return f"{found}; the best of {self.chosen_from} on these very pairs is optimistic, so choose a head on others"
 
 
-class HeadAgreements(Answers[HeadAgreement]):
-    """The result of `Model.align_heads`: for each layer its heads and their mean; last, the mean over the layers."""
+class HeadTable(Answers[HeadMeasures]):
+    """Measures of every head: for each layer its heads and their mean; last, the mean over the layers."""
 
     @property
-    def best(self) -> BestHead:
-        """The head with the lowest alignment error rate, the first of equals."""
+    def best(self) -> BestHead | None:
+        """The head with the lowest alignment error rate, the first of equals; None without gold links."""
         rates = [
             (each.agreement.error_rate, each.layer, each.head)
             for each in self
-            if each.layer is not None and each.head is not None
+            if each.layer is not None and each.head is not None and each.agreement is not None
         ]
-        rate, layer, head = min(rates)
-        return BestHead(layer, head, rate, len(rates))
+        return BestHead(*min(rates)[1:], min(rates)[0], len(rates)) if rates else None
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per head or mean, where `layer` or `head` is None."""
-        return [{"layer": each.layer, "head": each.head, **each.agreement.rates} for each in self]
+        """One dictionary per head or mean, where `layer` or `head` is None; entropy is in bits."""
+        return [
+            {"layer": each.layer, "head": each.head}
+            | (each.agreement.rates if each.agreement else {})
+            | {"entropy": each.entropy}
+            | ({} if each.correlation is None else {"correlation": each.correlation})
+            for each in self
+        ]
 
     def __repr__(self) -> str:
-        """Error rates by layer and head, and the best head."""
-        rates = {(each.layer, each.head): f"{each.agreement.error_rate:.3f}" for each in self}
-        columns = [*sorted({head for _, head in rates if head is not None}), None]
-        rows = list(dict.fromkeys(layer for layer, _ in rates))
-        lines = [["AER", *(_label("head", head) for head in columns)]]
-        lines += [[_label("layer", layer), *(rates.get((layer, head), "") for head in columns)] for layer in rows]
+        """Error rates by layer and head, and the best head; without gold links, entropies."""
+        name = "AER" if self.best else "entropy"
+        values = {
+            (each.layer, each.head): each.agreement.error_rate if each.agreement else each.entropy for each in self
+        }
+        columns = [*sorted({head for _, head in values if head is not None}), None]
+        rows = list(dict.fromkeys(layer for layer, _ in values))
+        lines = [[name, *(_label("head", head) for head in columns)]]
+        for layer in rows:
+            found = (values.get((layer, head)) for head in columns)
+            lines.append([_label("layer", layer), *("" if value is None else f"{value:.3f}" for value in found)])
         table = (f"{first:<9}{''.join(f'{cell:>9}' for cell in cells)}" for first, *cells in lines)
-        return "\n".join([*table, str(self.best)])
+        return "\n".join([*table, *([str(self.best)] if self.best else [])])
 
 
 def _label(kind: str, number: int | None) -> str:
     return "mean" if number is None else f"{kind} {number}"
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionMaps:
-    """The attention weights of every layer and head between the tokens of a sentence and its translation.
+class AttentionMaps(NamedTuple):
+    """The attention weights of every layer and head of a model while it predicts a translation."""
 
-    `cross[layer][head]` is (T, S), and likewise for the other two; layers and heads count from 0.
-    """
-
-    source: tuple[str, ...]  # S tokens, `</s>` last
-    target: tuple[str, ...]  # T tokens, `</s>` last
-    cross: tuple[NDArray[Any], ...] = field(repr=False)  # (H, T, S) of each layer: row i predicted target token i
-    encoder: tuple[NDArray[Any], ...] = field(repr=False)  # (H, S, S); no layer if the encoder is recurrent
-    decoder: tuple[NDArray[Any], ...] = field(repr=False)  # (H, T, T): row i predicted token i, column j is input j
+    cross: View  # on the source
+    encoder: View | None  # self-attention of the source; None if the encoder is recurrent
+    decoder: View | None  # self-attention of the target: row i predicted token i, column j is input j
 
     def plot(self, part: Part = "cross") -> Figure:
         """A grid of heat maps, one row per layer and one column per head, as a `matplotlib.figure.Figure`.
@@ -89,17 +90,9 @@ class AttentionMaps:
         Raises:
             UserError: The model has no such part.
         """
-        from seq2seq_attn.report.heat_maps import heads_figure
-
-        inputs = (SPECIALS[BOS], *self.target[:-1])
-        parts: dict[Part, tuple[Sequence[NDArray[Any]], tuple[str, ...], tuple[str, ...], str]] = {
-            "cross": (self.cross, self.source, self.target, "Attention of each target token (row) over the source"),
-            "encoder": (self.encoder, self.source, self.source, "Self-attention of each source token (row)"),
-            "decoder": (self.decoder, inputs, self.target, "Self-attention as each target token (row) is predicted"),
-        }
-        if part not in parts:
-            raise UserError(f"part {part!r}: choose from {', '.join(parts)}")
-        layers, columns, rows, title = parts[part]
-        if not layers:
+        if part not in self._fields:
+            raise UserError(f"part {part!r}: choose from {', '.join(self._fields)}")
+        found: View | None = getattr(self, part)
+        if found is None:
             raise UserError(f"this model has no self-attention in its {part}; its attention on the source is: cross")
-        return heads_figure(layers, columns, rows, title)
+        return found.plot()

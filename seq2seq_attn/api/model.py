@@ -10,10 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.analysis.attention_files import END, NO_WEIGHTS, TokenAttention, forced_attention, searched_attention
+from seq2seq_attn.analysis.attention_files import BLANK, END, TokenAttention, searched_attention
 from seq2seq_attn.api.answers import (
     Alignments,
-    AttentionMatrix,
     Candidate,
     Neighbors,
     PairLinks,
@@ -26,6 +25,7 @@ from seq2seq_attn.api.answers import (
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus, refuse_no_text
+from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
 from seq2seq_attn.evaluation.metrics import score_value
@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness
     from seq2seq_attn.analysis.neighbors import StateIndex
     from seq2seq_attn.analysis.step_interventions import Intervention
-    from seq2seq_attn.api.heads import AttentionMaps, HeadAgreements
+    from seq2seq_attn.api.heads import AttentionMaps, HeadTable
     from seq2seq_attn.api.scores import Scores
+    from seq2seq_attn.api.view import View
     from seq2seq_attn.export import Target
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
@@ -333,7 +334,7 @@ class Model:
     @takes(LinkOptions)
     def align_heads(
         self, pairs: Pairs, gold: Path | str | GoldCorpus, *, progress: Progress | None = None, **options: Any
-    ) -> HeadAgreements:
+    ) -> HeadTable:
         """How well the links of every layer and head agree with gold links.
 
         Links are made as in `align`; `align(pairs, layer=2, head=1)` returns those of one head.
@@ -351,12 +352,12 @@ class Model:
             UserError: The file does not fit the pairs, or the model has no attention weights.
         """
         from seq2seq_attn.analysis.word_alignment import agreement_by_head
-        from seq2seq_attn.api.heads import HeadAgreements
+        from seq2seq_attn.api.heads import HeadTable
 
         chosen, corpus = parse(LinkOptions, options), self._short(pairs)
         if not isinstance(gold, GoldCorpus):
             gold = read_gold_of(Path(gold), corpus.source, corpus.target, self.trained.source.words)
-        return HeadAgreements(agreement_by_head(self.trained, corpus, gold, **chosen.model_dump(), progress=progress))
+        return HeadTable(agreement_by_head(self.trained, corpus, gold, **chosen.model_dump(), progress=progress))
 
     @takes(SearchOptions, unset=True)
     def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
@@ -370,18 +371,25 @@ class Model:
         Raises:
             UserError: A side is blank, a search would cut the sentence, or the model has no weights.
         """
+        from seq2seq_attn.analysis.word_alignment import token_attention
         from seq2seq_attn.api.heads import AttentionMaps
+        from seq2seq_attn.api.view import View, attending
 
         target = self._translation(source, target, search)
         (weights,) = self.trained.head_weights([source], [target])
         if weights is None:
-            raise UserError("a blank sentence has no attention weights; give one with text on both sides")
-        if not any(layer.any() for layer in weights.cross):
-            raise UserError(NO_WEIGHTS)
-        labels = self.trained.source_labels(source, weights.cross[0].shape[-1], is_cut=False)
-        parts = weights.cross, weights.encoder, weights.decoder
-        targets = *self.trained.target.pieces(target), END
-        return AttentionMaps(labels, targets, *(tuple(layer.numpy() for layer in layers) for layers in parts))
+            raise UserError(BLANK)
+        cross = attending(View(**vars(token_attention(self.trained, source, target, weights.cross))))
+
+        def within(title: str, columns: tuple[str, ...], rows: tuple[str, ...], layers: Sequence[Any]) -> View | None:
+            return View(columns, rows, tuple(layer.numpy() for layer in layers), title=title) if layers else None
+
+        inputs = SPECIALS[BOS], *cross.target[:-1]
+        return AttentionMaps(
+            cross,
+            within("Self-attention of each source token (row)", cross.source, cross.source, weights.encoder),
+            within("Self-attention as each target token (row) is predicted", inputs, cross.target, weights.decoder),
+        )
 
     @takes(SearchOptions, unset=True)
     def attention(
@@ -392,7 +400,7 @@ class Model:
         words: bool = False,
         ensemble: Sequence[Model] = (),
         **search: Any,
-    ) -> AttentionMatrix:
+    ) -> View:
         """The attention weights between a sentence and its translation, by default the best one that the search finds.
 
         Args:
@@ -412,12 +420,13 @@ class Model:
             return self.translate([source], weights=True, ensemble=ensemble, **search)[0].attention
         target = self._translation(source, target, search | ({"ensemble": ensemble} if ensemble else {}))
         (forced,) = self.trained.force([source], [target])
-        if forced is None or not words:
-            return AttentionMatrix.of(forced_attention(self.trained, source, target, forced))
-        from seq2seq_attn.analysis.word_alignment import merge_words
+        if forced is None:
+            raise UserError(BLANK)
+        from seq2seq_attn.analysis.word_alignment import token_attention
+        from seq2seq_attn.api.view import View, attending
 
-        merged = merge_words(self.trained, source, target, forced)
-        return AttentionMatrix(tuple(merged.source), tuple(merged.target), merged.weights).checked()
+        found = View(**vars(token_attention(self.trained, source, target, [forced.weights[None]])))
+        return attending(found.words() if words else found)
 
     @takes(SearchOptions, unset=True)
     def steps(

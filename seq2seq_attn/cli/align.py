@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import (
     AsJson,
     AttentionFile,
@@ -32,8 +31,7 @@ from seq2seq_attn.options import AlignOptions, takes
 from seq2seq_attn.strict import parse
 
 if TYPE_CHECKING:
-    from seq2seq_attn.api.heads import HeadAgreements
-    from seq2seq_attn.corpora.corpus import ParallelCorpus
+    from seq2seq_attn.api.heads import HeadTable
 
 DEFAULT_METHOD: Method = "grow-diag-final-and"
 
@@ -119,7 +117,7 @@ def align(
         known = read_gold_of(gold, pairs.source, pairs.target, model.trained.source.words) if gold else None
         report_unknown(model, pairs.source)
         if plot:
-            _plot(model, pairs, plot)
+            model.attention_maps(pairs.source[0], pairs.target[0]).cross.save(plot)
         if heads and known:
             with progress("pairs", len(pairs)) as advance:
                 by_head = model.align_heads(pairs, known, progress=advance, **links)
@@ -140,16 +138,8 @@ def align(
         say(rates_line(agreed))
 
 
-def _plot(model: s2s.Model, pairs: ParallelCorpus, path: Path) -> None:
-    from seq2seq_attn.files.writing import write_bytes
-    from seq2seq_attn.report.figures import render
-
-    figure = model.attention_maps(pairs.source[0], pairs.target[0]).plot()
-    write_bytes(path, render(figure, path.suffix[1:]))
-
-
-def _heads_record(found: HeadAgreements) -> dict[str, Any]:
-    best = found.best._asdict()
+def _heads_record(found: HeadTable) -> dict[str, Any]:
+    best = {} if found.best is None else found.best._asdict()
     best["aer"] = best.pop("error_rate")  # as in `rates`
     return {"heads": found.to_records(), "best": best | {"chosen_on": "these pairs"}}
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from seq2seq_attn.analysis.attention_files import END
 from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
-from seq2seq_attn.analysis.word_alignment import merge_words
+from seq2seq_attn.analysis.word_alignment import token_attention
 from seq2seq_attn.comparison.experiment import RunGrid
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.front_end import FrontEnd
@@ -181,9 +181,9 @@ def _force(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> 
 def _map(
     model: TrainedModel, arm: str, pairs: ParallelCorpus, line: int, forced: Forced, gold: LinkPairs | None
 ) -> AttentionMap:
-    words = merge_words(model, pairs.source[line], pairs.target[line], forced)
+    words = token_attention(model, pairs.source[line], pairs.target[line], [forced.weights[None]]).words()
     weights = tuple(tuple(row) for row in np.round(words.weights, 4).tolist())
-    return AttentionMap(arm, tuple(words.source), tuple(words.target), weights, gold)
+    return AttentionMap(arm, words.source, words.target, weights, gold)
 
 
 def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> Segmentation:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from seq2seq_attn.evaluation.attention_weights import HeadMeasures
 from seq2seq_attn.results.breakdowns import Breakdown, GroupResult
 from seq2seq_attn.results.differences import Difference, PairedComparison, Test
 from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
@@ -89,6 +90,41 @@ def columns(results: Results) -> list[Column]:
         *_intervals(results),
         *_speed(arms),
     ]
+
+
+def head_columns(measures: Sequence[HeadMeasures]) -> list[Column]:
+    """Measures of the heads of a model, the names of the heads first; those that were not measured are left out."""
+
+    def name(layer: int | None, head: int | None) -> str:
+        if layer is None:
+            return "mean"
+        return f"layer {layer}, {'mean' if head is None else f'head {head}'}"
+
+    def column(header: str, values: Sequence[float | None], meaning: str = "", form: str = ".3f") -> Column:
+        return Column(header, [number(value, form) for value in values], meaning)
+
+    rates = [each.agreement.rates for each in measures if each.agreement]
+    correlations = [each.correlation for each in measures]
+    found = [
+        Column("Head", [TableCell(name(each.layer, each.head)) for each in measures]),
+        column(
+            "Entropy",
+            [each.entropy for each in measures],
+            "Entropy: mean over target words in bits; 0 where each attends to a single source word",
+        ),
+    ]
+    if rates:
+        found += [
+            column(
+                "AER", [each["aer"] for each in rates], "AER: alignment error rate against gold links; lower is better"
+            ),
+            column("Precision", [each["precision"] for each in rates]),
+            column("Recall", [each["recall"] for each in rates]),
+        ]
+    if any(each is not None for each in correlations):
+        meaning = "τ: rank correlation (Kendall's τ-b) of the weights with the given importance of source words"
+        found.append(column("τ", correlations, meaning, "+.3f"))
+    return found
 
 
 def signature_header(results: Results, key: str) -> str:

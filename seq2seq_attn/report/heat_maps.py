@@ -67,31 +67,37 @@ def attention_figure(maps: Sequence[AttentionMap]) -> Figure:
         for axes, shown, name in zip(panels.flat, maps, names, strict=False):
             image = _heat_map(axes, cell, np.array(shown.weights), shown.source, shown.target, WORD)
             axes.set_xlabel(name, fontsize=NAME)
-            for source, target in shown.gold or ():
-                corner = source - 0.5, target - 0.5
-                axes.add_patch(
-                    Rectangle(corner, 1, 1, fill=False, edgecolor=GOLD, linewidth=1.2, clip_on=False, zorder=3)
-                )
+            _outline(axes, shown.gold or (), 1.2)
         for axes in panels.flat[len(maps) :]:
             axes.set_axis_off()
         _color_bar(figure, image, bar)
     return figure
 
 
-def heads_figure(layers: Sequence[NDArray[Any]], columns: Sequence[str], rows: Sequence[str], title: str) -> Figure:
+def heads_figure(
+    layers: Sequence[NDArray[Any]],
+    columns: Sequence[str],
+    rows: Sequence[str],
+    title: str,
+    gold: Iterable[tuple[int, int]] = (),
+) -> Figure:
     """A grid of heat maps of the weights `layers[l][h]` (rows, columns): one row per layer, one column per head.
 
-    The tokens stand at the left and at the top of the grid; darker cells have larger weights (0 to 1).
+    The tokens stand at the left and at the top of the grid; darker cells have larger weights (0 to 1). The cells of
+    `gold`, (column, row), are outlined.
     """
-    heads = max(map(len, layers))
-    size, cell = (WORD, 0.22) if heads == len(layers) == 1 else (TOKEN, 0.1)  # points; inches, as a line of it needs
+    heads, is_one = max(map(len, layers)), len(layers) == len(layers[0]) == 1
+    size, cell = (WORD, 0.22 if len(columns) > 8 else 0.35) if is_one else (TOKEN, 0.1)  # points; inches, for a line
     cell = max(cell, 0.7 / max(len(columns), len(rows)))
+    outlined = list(gold)
+    title += "\n(outlined: gold links)" if outlined else ""
     with drawing([title, *columns, *rows]):
-        name = _longest([f"head {heads}", f"layer {len(layers)}"], NUMBER)
+        name = 0.0 if is_one else _longest([f"head {heads}", f"layer {len(layers)}"], NUMBER)
+        number = EDGE if is_one else 0.3  # inches for the number of a layer or head
         space = Space(
             panel=(max(cell * len(columns), name), max(cell * len(rows), name)),
-            left=_longest(rows, size) + 0.3,  # and the number of the layer
-            top=_longest(columns, size) + 0.3,  # and that of the head
+            left=_longest(rows, size) + number,
+            top=_longest(columns, size) + number,
             bottom=EDGE,
             between=(0.15, 0.15),
         )
@@ -104,11 +110,20 @@ def heads_figure(layers: Sequence[NDArray[Any]], columns: Sequence[str], rows: S
                 axes.set_axis_on()
                 image = _heat_map(axes, cell, matrix, columns if layer == 0 else (), rows if head == 0 else (), size)
                 axes.tick_params(pad=1)
-            panels[layer, 0].set_ylabel(f"layer {layer}", fontsize=NUMBER)
-        for head, axes in enumerate(panels[0]):
+                _outline(axes, outlined, 1.2 if is_one else 0.6)
+            if not is_one:
+                panels[layer, 0].set_ylabel(f"layer {layer}", fontsize=NUMBER)
+        for head, axes in enumerate(() if is_one else panels[0]):
             axes.set_title(f"head {head}", fontsize=NUMBER)
         _color_bar(figure, image, bar)
     return figure
+
+
+def _outline(axes: Axes, cells: Iterable[tuple[int, int]], width: float) -> None:
+    """Outlines the cells (column, row) of a heat map."""
+    for column, row in cells:
+        box = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=GOLD, linewidth=width)
+        axes.add_patch(box).set(clip_on=False, zorder=3)
 
 
 def _grid(rows: int, columns: int, space: Space, title: str) -> tuple[Picture, NDArray[Any], Axes]:

@@ -15,13 +15,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn.corpora.embedded import glosses
-from seq2seq_attn.evaluation.attention_weights import merge_pieces
+from seq2seq_attn.evaluation.attention_weights import CrossAttention, Words, merge_pieces
 from seq2seq_attn.results.attention import AttentionMap, CorpusAttention, CorpusPair, LinkPairs, Segmentation
 from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace, Example
 
-REFERENCE = "the reference"
+REFERENCE, TARGET = "the reference", "the target"
+MEAN = "mean of all heads"
 Row = Sequence[float]
 
 
@@ -126,6 +128,57 @@ def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
         )
         for source, arms in sentences.items()
     ]
+
+
+def view_of_attention(pair: CrossAttention) -> SentenceView:
+    """Every head as an arm, after the mean of all; those that are the only one are left out.
+
+    Labels get sentencepiece's mark of words, by which the viewer joins them.
+    """
+    sides = [_labels(pair.source, pair.source_words), _labels(pair.target, pair.target_words)]
+    (source, source_words, column_of), (target, target_words, row_of) = sides
+    path = TranslationPath(TARGET, range(len(target)), target_words)
+    views = []
+    for name, weights in _matrices(pair):
+        steps = [StepView(token, None, row) for token, row in zip(target, weights.round(4).tolist(), strict=True)]
+        views.append(ArmView(name, source, source_words, steps, [path], tree=()))
+    links = [
+        (column_of[i], row_of[j])
+        for i, j in sorted(pair.gold.sure if pair.gold else ())
+        if i in column_of and j in row_of
+    ]
+    texts = [
+        " ".join(words.texts if words else labels)
+        for words, labels in ((pair.source_words, pair.source), (pair.target_words, pair.target))
+    ]
+    return SentenceView(None, texts[0], texts[1], tuple(links) or None, views)
+
+
+def _matrices(pair: CrossAttention) -> list[tuple[str, NDArray[Any]]]:
+    heads = [len(layer) for layer in pair.layers]
+    found = {MEAN: pair.weights}
+    for (layer, head), weights in pair.matrices():
+        if layer is None or heads == [1] or (head is None and (len(heads) == 1 or heads[layer] == 1)):
+            continue
+        found[f"layer {layer}, {'mean' if head is None else f'head {head}'}"] = weights
+    return list(found.items())
+
+
+def _labels(labels: Sequence[str], words: Words | None) -> tuple[list[str], list[int], dict[int, int]]:
+    """The labels, the word of each with those of no word counted too, and the numbers of the words among these."""
+    of = words.of if words else tuple(range(len(labels)))
+    numbers: dict[int, int] = {}
+    found: list[int] = []
+    for word in of:
+        following = max(found, default=-1) + 1
+        found.append(following if word is None else numbers.setdefault(word, following))
+    if len({*found}) == len(labels):
+        return list(labels), found, numbers
+    marked = []
+    for place, (label, word) in enumerate(zip(labels, of, strict=True)):
+        is_first = word is not None and (place == 0 or found[place - 1] != found[place])
+        marked.append("▁" * is_first + label.lstrip("▁Ġ").removeprefix("##").removesuffix("@@"))
+    return marked, found, numbers
 
 
 def as_data(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, Any]:

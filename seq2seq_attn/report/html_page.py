@@ -11,20 +11,25 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+import seq2seq_attn
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.attention_weights import CrossAttention, HeadMeasures
 from seq2seq_attn.report.charts import breakdown_chart, learning_curve_charts, length_chart, score_chart
-from seq2seq_attn.report.columns import columns, signature_header
+from seq2seq_attn.report.columns import columns, head_columns, signature_header
 from seq2seq_attn.report.conclusion import conclusion, first_conclusion
 from seq2seq_attn.report.font_choice import SUBSET, embeddable
 from seq2seq_attn.report.html_attention import (
+    MEAN,
     SentenceView,
     as_data,
     glosses_of,
     packed,
+    view_of_attention,
     views_of_examples,
     views_of_maps,
 )
@@ -35,6 +40,9 @@ from seq2seq_attn.results.curves import Curve
 from seq2seq_attn.results.examples import SHOWN, ContrastiveSentences, Example
 from seq2seq_attn.results.reproduction import Reproduction
 from seq2seq_attn.results.results import Results
+
+MOST_IN_NOTEBOOK = 200_000  # weights of a pair, of all heads: a megabyte
+MOST_ON_PAGE = 5_000_000  # weights of all pairs and heads: about 10 MB, compressed
 
 
 class Contents(NamedTuple):
@@ -56,7 +64,10 @@ def html_page(contents: Contents) -> str:
     tables = list(breakdown_tables(results))
     attention = views_of_maps(contents.maps) if contents.examples is None else views_of_examples(contents.examples)
     words = glosses_of(attention, corpus)
-    return _ENVIRONMENT.get_template("page.html").render(
+    return _page(
+        "page.html",
+        title=results.experiment,
+        version=results.version,
         results=results,
         styles={arm.name: style for style, arm in enumerate(results.arms)},
         first_conclusion=first_conclusion(results),
@@ -75,6 +86,7 @@ def html_page(contents: Contents) -> str:
         curve_charts=[drawing(each) for each in learning_curve_charts(results, contents.curves)],
         has_curves=any(contents.curves.values()),
         attention=attention,
+        printed=None,
         corpus=corpus,
         glosses=words,
         data={
@@ -90,20 +102,86 @@ def html_page(contents: Contents) -> str:
         seeds=seeds(results.arms),
         signature_header=signature_header,
         font=_font(attention, corpus),
+    )
+
+
+def attention_page(pairs: Sequence[CrossAttention], measures: Sequence[HeadMeasures]) -> str:
+    """The attention of a model on these pairs, every head of it, as a self-contained HTML file.
+
+    UserError: there are more weights than a browser holds.
+    """
+    count = sum(layer.size for pair in pairs for layer in pair.layers)
+    if count > MOST_ON_PAGE:
+        raise UserError(
+            f"{count:,} weights are too many for a page, which holds {MOST_ON_PAGE:,}; save fewer pairs, or the mean of "
+            f"the heads"
+        )
+    sentences = [view_of_attention(pair) for pair in pairs]
+    shown = head_columns(measures)
+    layers = pairs[0].layers
+    heads = sorted({len(layer) for layer in layers})
+    facts = [
+        f"{len(pairs):,} sentence pair{'s' * (len(pairs) > 1)}",
+        f"{len(layers)} layer{'s' * (len(layers) > 1)} of {' to '.join(map(str, {heads[0]: 0, heads[-1]: 0}))} "
+        f"head{'s' * (heads[-1] > 1)}",
+    ]
+    return _page(
+        "views.html",
+        title="Attention",
+        version=seq2seq_attn.__version__,
+        facts=", ".join(facts),
+        attention=sentences,
+        printed=1,
+        styles={},
+        glosses={},
+        columns=shown,
+        notes=[column.meaning for column in shown if column.meaning],
+        data={"best": MEAN, "styles": {}, "glosses": {}},
+        packed=packed(as_data(sentences, None)),
+        font=_font(sentences, None),
+    )
+
+
+def matrix_html(pair: CrossAttention) -> str:
+    """The weights of a pair for a notebook, as by `steps_html`, with a choice of heads if these are not too many."""
+    count = sum(layer.size for layer in pair.layers)
+    layers = [] if count > MOST_IN_NOTEBOOK else [layer.swapaxes(0, 1).tolist() for layer in pair.layers]
+    steps = [
+        {
+            "token": token,
+            "weights": row.tolist(),
+            "layers": [{"weights": layer[place]} for layer in layers] if count > row.size * len(pair.target) else [],
+            "likely": [],
+        }
+        for place, (token, row) in enumerate(zip(pair.target, pair.weights, strict=True))
+    ]
+    return steps_html(pair.source, steps, pair.gold_cells, digits=3)
+
+
+def _page(template: str, **contents: Any) -> str:
+    """A page with the script and the styles that all pages share."""
+    return _ENVIRONMENT.get_template(template).render(
+        **contents,
         script=_built("report.js"),
         shared_style=_built("report.css"),
         licenses=_built("licenses.md"),
     )
 
 
-def steps_html(source: Sequence[str], steps: Sequence[Mapping[str, object]]) -> str:
+def steps_html(
+    source: Sequence[str],
+    steps: Sequence[Mapping[str, object]],
+    gold: Sequence[tuple[int, int]] = (),
+    digits: int = 5,
+) -> str:
     """A matrix for a notebook: one row for each step of decoding, which shows what was read and what could follow.
 
-    A step has `token`, `weights` or None, `layers` and `likely` as in `analysis/stepwise.py`. Without scripts, as on a
-    page of a repository, the matrix does not move.
+    A step has `token`, `weights` or None, `layers` and `likely` as in `analysis/stepwise.py`, of which all but the
+    weights may be missing. The cells of `gold`, (column, row), are outlined. Without scripts, as on a page of a
+    repository, the matrix does not move.
     """
-    short = json.loads(json.dumps(steps), parse_float=lambda digits: round(float(digits), 5))
-    return _ENVIRONMENT.get_template("steps.html").render(source=source, steps=short)
+    short = json.loads(json.dumps(steps), parse_float=lambda number: round(float(number), digits))
+    return _ENVIRONMENT.get_template("steps.html").render(source=source, steps=short, gold=set(gold))
 
 
 def _built(name: str) -> str:

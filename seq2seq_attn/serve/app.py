@@ -333,8 +333,9 @@ async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
         record = {"source": found.source, "target": found.target, "weights": found.weights}
         if not body.heads:
             return record
-        maps = vars(model.attention_maps(body.source, target))
-        return maps | {"source_tokens": maps["source"], "target_tokens": maps["target"]} | record
+        maps = model.attention_maps(body.source, target)
+        layers = {name: each.layers if each else () for name, each in maps._asdict().items()}
+        return layers | {"source_tokens": maps.cross.source, "target_tokens": maps.cross.target} | record
 
     return dict(await call.answer(answer, length, work))
 
