@@ -35,9 +35,9 @@ ROOT = Path(__file__).parents[1]
 RESULTS = {
     answers: [
         "Translations", "Translation", "Candidate", "PairScores", "PairScore", "Alignments", "PairLinks",
-        "AttentionMatrix", "Steps", "Neighbors",
+        "Steps", "Neighbors",
     ],
-    heads: ["HeadAgreements", "BestHead", "AttentionMaps"],
+    heads: ["HeadTable", "BestHead", "AttentionMaps"],
     neighbors: ["Neighbor"],
     stepwise: ["DecodedSteps", "DecodedStep", "LayerReading", "Intervention"],
     scores: ["Scores"],

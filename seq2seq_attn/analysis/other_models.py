@@ -99,7 +99,7 @@ def of_output(output: Any) -> list[Layers]:
     token of a sequence was predicted from.
     """
     found = output.cross_attentions
-    if not found or any(each is None for each in found):
+    if not found or any(each is None or each[0] is None for each in found):
         raise UserError(
             "cross_attentions: the output has none; load the model with attn_implementation='eager', and call it with "
             "output_attentions=True, generate with return_dict_in_generate=True as well"

@@ -389,9 +389,17 @@ def _pairs(weights: Any, several: bool, sources: list[Labels], targets: list[Lab
     sources = [each for each in sources for _ in range(len(targets) // len(sources))]
     layers = [_layers(each) for each in found]
     if is_output:
-        rows, most = max(each[0].shape[-2] for each in layers), max(map(len, targets))
-        if is_generated(weights) and most == rows + 1:
+        sizes = tuple(max(each[0].shape[axis] for each in layers) for axis in (-2, -1))
+        if is_generated(weights) and max(map(len, targets)) == sizes[0] + 1:
             targets = [each[1:] for each in targets]
+        longest = tuple(max(map(len, labels)) for labels in (targets, sources))
+        if longest != sizes:
+            raise UserError(
+                f"the output has weights of {sizes[0]} target and {sizes[1]} source positions, but the longest labels "
+                f"are {longest[0]} and {longest[1]}; give all labels of a sentence, </s> included"
+            )
+        if is_generated(weights):  # what follows the last step of a beam is padding, by whatever token
+            targets = [labels[: each[0].shape[-2]] for labels, each in zip(targets, layers, strict=True)]
     return [(*each, is_output and several) for each in zip(layers, sources, targets, strict=True)]
 
 
@@ -432,7 +440,7 @@ def _view(
         sides[name] = _unpadded(labels, is_target=name == "target")
         for number, layer in enumerate(layers):
             size = layer.shape[axis] if layer.ndim == 3 else -1
-            if size != len(labels) and not (is_padded and size > len(labels)):
+            if size != len(labels) and not (is_padded and size >= len(sides[name])):
                 raise UserError(
                     f"{place}layer {number} has weights of shape {layer.shape}, but there are {len(target)} target and "
                     f"{len(source)} source labels; the last two sizes are those, (heads, T, S)"

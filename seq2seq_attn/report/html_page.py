@@ -113,8 +113,8 @@ def attention_page(pairs: Sequence[CrossAttention], measures: Sequence[HeadMeasu
     count = sum(layer.size for pair in pairs for layer in pair.layers)
     if count > MOST_ON_PAGE:
         raise UserError(
-            f"{count:,} weights are too many for a page, which holds {MOST_ON_PAGE:,}; save fewer pairs, or the mean of "
-            f"the heads"
+            f"{count:,} weights are too many for a page, which holds {MOST_ON_PAGE:,}; save fewer pairs, or the mean "
+            f"of their heads"
         )
     sentences = [view_of_attention(pair) for pair in pairs]
     shown = head_columns(measures)

@@ -7,8 +7,7 @@ import torch
 from seq2seq_attn.analysis.word_alignment import (
     agreement_by_head,
     align_by_attention,
-    merge_words,
-    weights_of_head,
+    token_attention,
 )
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
@@ -16,10 +15,8 @@ from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Wor
 from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, count_links
-from seq2seq_attn.models.seq2seq import HeadWeights
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.runs.model import TrainedModel, build_translator
-from seq2seq_attn.search.forced import Forced
 
 LINE, MORE = "Don't stop, Mr. Smith!", "stop it!"
 # The word of each token: with Moses do n't | stop , | Mr. | Smith !; with characters the blank goes to the next word.
@@ -59,7 +56,7 @@ def untrained(grid):
 def test_pieces_are_summed_over_source_words_and_averaged_over_target_words(untrained, left, right):
     model = untrained(codec_of(left), codec_of(right))
     (forced,) = model.force([LINE], [LINE])
-    words = merge_words(model, LINE, LINE, forced)
+    words = token_attention(model, LINE, LINE, [forced.weights[None]]).words()
     of_source, of_target = words_of_pieces(model.source, left), words_of_pieces(model.target, right)
     assert len(of_source) > 4 or len(of_target) > 4
     expected = np.zeros((4, 4))
@@ -67,7 +64,7 @@ def test_pieces_are_summed_over_source_words_and_averaged_over_target_words(untr
         for j, source in enumerate(of_source):
             expected[target, source] += forced.weights[i, j].item() / of_target.count(target)
     np.testing.assert_allclose(words.weights, expected)
-    assert words.source == words.target == LINE.split()
+    assert words.source == words.target == tuple(LINE.split())
     # Only the weight on </s> is missing.
     lost = [np.mean([forced.weights[i, -1].item() for i in np.flatnonzero(np.equal(of_target, w))]) for w in range(4)]
     np.testing.assert_allclose(words.weights.sum(axis=1) + lost, 1, rtol=1e-6)
@@ -78,7 +75,8 @@ def test_words_without_tokens_have_weights_of_zero_at_the_end_of_a_line_too(untr
     model = untrained(codec, codec)
     without_tokens = "\u200b"  # a blank without width, which these rules drop
     source, target = f"{without_tokens} {MORE} {without_tokens}", f"{MORE} {without_tokens}"
-    words = merge_words(model, source, target, *model.force([source], [target]))
+    (forced,) = model.force([source], [target])
+    words = token_attention(model, source, target, [forced.weights[None]]).words()
     assert words.weights.shape == (len(words.target), len(words.source)) == (3, 4)
     assert words.weights[:2, 1:3].all()
     assert not words.weights[2].any()
@@ -87,9 +85,9 @@ def test_words_without_tokens_have_weights_of_zero_at_the_end_of_a_line_too(untr
 
 def test_a_word_has_the_row_that_predicts_it_by_default(untrained):
     model = untrained(codec_of("word"), codec_of("word"))
-    diagonal = Forced(torch.zeros(5), 0.0, torch.eye(5))  # row i attends to source word i, the last one to </s>
-    assert merge_words(model, LINE, LINE, diagonal).links == {(0, 0), (1, 1), (2, 2), (3, 3)}
-    assert merge_words(model, LINE, LINE, diagonal, "read").links == {(1, 0), (2, 1), (3, 2)}
+    diagonal = token_attention(model, LINE, LINE, [torch.eye(5)[None]])  # row i attends to word i, the last to </s>
+    assert diagonal.words().links == {(0, 0), (1, 1), (2, 2), (3, 3)}
+    assert diagonal.words("read").links == {(1, 0), (2, 1), (3, 2)}
 
 
 def test_aligning_in_chunks_equals_aligning_pair_by_pair(untrained, monkeypatch):
@@ -123,7 +121,7 @@ def test_the_agreement_of_a_head_is_that_of_its_links(of_heads, options, monkeyp
     found = agreement_by_head(of_heads, PAIRS, GOLD, **options)
     places = [(layer, head) for layer in (0, 1) for head in (0, 1, 2, None)]
     assert [each[:2] for each in found] == [*places, (None, None)]
-    for layer, head, agreed in found:
+    for layer, head, _, agreed, _ in found:
         links = align_by_attention(of_heads, PAIRS, layer=layer, head=head, **options)
         assert agreed == agreement(links, *GOLD)
     assert len({each.agreement for each in found}) > 1
@@ -138,32 +136,6 @@ def test_the_links_and_the_file_of_one_head_have_its_weights(of_heads):
     np.testing.assert_allclose(seen[-1].translations[0].weights, heads.cross[1].mean(dim=0), atol=1e-6)
     assert links[0] != mean
     assert (links[2], seen[2].translations) == (frozenset(), [])
-
-
-def test_error_rates_of_heads_worked_by_hand(untrained, monkeypatch):
-    """Two words and two layers: the first has a head on the diagonal and one off it, the second one head off it."""
-    model = untrained(*[Codec(Word(), Vocabulary.build([["a", "b"]]))] * 2)
-    diagonal, off = torch.eye(3), torch.tensor([[0.1, 0.9, 0], [0.9, 0.1, 0], [0, 0, 1]])
-    heads = HeadWeights((torch.stack((diagonal, off)), off[None]))
-    monkeypatch.setattr(TrainedModel, "head_weights", lambda *_: [heads])
-    gold = GoldCorpus([frozenset({(0, 0), (1, 1)})], [frozenset()])
-    found = agreement_by_head(model, ParallelCorpus(["a b"], ["b a"]), gold)
-    # In the mean of the first layer the diagonal has 0.55, in that of both layers 0.325.
-    assert {each[:2]: each.agreement.error_rate for each in found} == {
-        (0, 0): 0, (0, 1): 1, (0, None): 0, (1, 0): 1, (1, None): 1, (None, None): 1,
-    }  # fmt: skip
-
-
-def test_layers_and_heads_that_a_model_does_not_have_are_named():
-    found = HeadWeights((torch.zeros(3, 2, 4), torch.zeros(2, 2, 4)))
-    for place, message in {
-        (2, None): "layer 2: this model reads the source in 2 layers, numbered from 0 to 1",
-        (-1, 0): "layer -1: .*",
-        (1, 2): "head 2: layer 1 has 2 heads, numbered from 0 to 1",
-        (0, -1): "head -1: .*",
-    }.items():
-        with pytest.raises(UserError, match=f"^{message}$"):
-            weights_of_head(found, *place)
 
 
 def test_a_model_without_weights_or_gold_without_links_has_no_error_rates(untrained):

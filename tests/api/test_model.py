@@ -11,7 +11,6 @@ import torch
 
 import seq2seq_attn as s2s
 from seq2seq_attn import ops
-from seq2seq_attn.api.answers import AttentionMatrix
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus
 from seq2seq_attn.search import SearchOptions
@@ -202,18 +201,23 @@ def test_links_by_an_unknown_rule_are_refused(model, options):
 
 def test_maps_of_all_heads_have_the_tokens_on_their_axes(model):
     maps = model.attention_maps("a b", "b a")
-    np.testing.assert_allclose(maps.cross[0][0], model.attention("a b", "b a").weights, atol=1e-6)
-    assert model.attention_maps("a b").target == maps.target == ("b", "a", "</s>")
+    np.testing.assert_allclose(maps.cross.layers[0][0], model.attention("a b", "b a").weights, atol=1e-6)
+    assert model.attention_maps("a b").cross.target == maps.cross.target == ("b", "a", "</s>")
     axes = maps.plot().axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "</s>"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["b", "a", "</s>"]
-    own = replace(maps, decoder=(np.eye(3)[None],)).plot("decoder").axes[0]
-    assert [label.get_text() for label in own.get_xticklabels()] == ["<s>", "b", "a"]
-    assert own.images[0].get_array().tolist() == np.eye(3).tolist()
+
+
+def test_self_attention_of_a_decoder_has_its_inputs_as_columns():
+    maps = s2s.load("demo/transformer", "cpu").attention_maps("Tom runs", "汤姆 跑")
+    axes = maps.plot("decoder").axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["<s>", "汤姆", "跑"]
+    assert axes.images[0].get_array().tolist() == maps.decoder.layers[0][0].tolist()
+    assert maps.encoder.source == maps.encoder.target == ("Tom", "runs", "</s>")
 
 
 def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colors(model, compared):
-    matrix = AttentionMatrix(("<b>", "x"), ("&", "y"), np.array([[0.25, 0.75], [1.0, 0.0]]))
+    matrix = s2s.view([[0.25, 0.75], [1.0, 0.0]], ["<b>", "x"], ["&", "y"])
     pages = [
         matrix._repr_html_(),
         model._repr_html_(),
@@ -222,7 +226,7 @@ def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colors(
         compared.table()._repr_html_(),
     ]
     assert "&lt;b&gt;" in pages[0]
-    assert "rgba(0,114,178,0.750)" in pages[0]
+    assert "--w:0.75" in pages[0]
     assert "general" in pages[1]
     assert "distracted" in pages[3]
     for page in pages:

@@ -5,22 +5,65 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.alignment import GoldCorpus
 from seq2seq_attn.evaluation.attention_weights import (
+    CrossAttention,
     RankCorrelation,
+    Words,
     argmax_links,
     attention_entropy,
+    measure_heads,
     merge_pieces,
     rank_correlation,
     threshold_links,
-    word_rows,
 )
 
 
 def test_a_word_has_the_row_that_predicts_it_or_the_row_whose_input_it_is():
     # Two target words and </s>, three source words and </s>.
-    weights = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.4, 0.5, 0.1]]
-    np.testing.assert_array_equal(word_rows(weights), [[0.1, 0.2, 0.3], [0.5, 0.1, 0.1]])
-    np.testing.assert_array_equal(word_rows(weights, "read"), [[0.5, 0.1, 0.1], [0.0, 0.4, 0.5]])
+    weights = np.array([[[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.0, 0.4, 0.5, 0.1]]])
+    source, target = Words(("a", "b", "c"), (0, 1, 2, None)), Words(("x", "y"), (0, 1, None))
+    pair = CrossAttention((*"abc", "</s>"), (*"xy", "</s>"), (weights,), source, target)
+    assert (pair.words().source, pair.words().target) == (("a", "b", "c"), ("x", "y"))
+    np.testing.assert_array_equal(pair.words().weights, [[0.1, 0.2, 0.3], [0.5, 0.1, 0.1]])
+    np.testing.assert_array_equal(pair.words("read").weights, [[0.5, 0.1, 0.1], [0.0, 0.4, 0.5]])
+    without_end = CrossAttention((*"abc", "</s>"), ("x", "y"), (weights[:, :2],), source)
+    with pytest.raises(UserError, match="'y' is the last target label"):
+        without_end.words("read")
+
+
+def test_layers_and_heads_that_a_model_does_not_have_are_named():
+    found = CrossAttention((*"abcd",), (*"xy",), (np.zeros((3, 2, 4)), np.zeros((2, 2, 4))))
+    for place, message in {
+        (2, None): "layer 2: this model reads the source in 2 layers, numbered from 0 to 1",
+        (-1, 0): "layer -1: .*",
+        (1, 2): "head 2: layer 1 has 2 heads, numbered from 0 to 1",
+        (0, -1): "head -1: .*",
+    }.items():
+        with pytest.raises(UserError, match=f"^{message}$"):
+            found.head(*place)
+
+
+def test_measures_of_heads_worked_by_hand():
+    """Two words and two layers: the first has a head on the diagonal and one off it, the second one head off it."""
+    diagonal, off = np.eye(2), np.array([[0.1, 0.9], [0.9, 0.1]])
+    pair = CrossAttention(("a", "b"), ("b", "a"), (np.stack((diagonal, off)), off[None]))
+    gold = GoldCorpus([frozenset({(0, 0), (1, 1)})] * 2, [frozenset()] * 2)
+    found = {each[:2]: each for each in measure_heads([pair, pair], gold, [off, off])}
+    # In the mean of the first layer the diagonal has 0.55, in that of both layers 0.325.
+    assert {place: each.agreement.error_rate for place, each in found.items()} == {
+        (0, 0): 0, (0, 1): 1, (0, None): 0, (1, 0): 1, (1, None): 1, (None, None): 1,
+    }  # fmt: skip
+    assert {place: round(each.entropy, 3) for place, each in found.items()} == {
+        (0, 0): 0, (0, 1): 0.469, (0, None): 0.993, (1, 0): 0.469, (1, None): 0.469, (None, None): 0.910,
+    }  # fmt: skip
+    assert [each.correlation for each in found.values()] == pytest.approx([-1, 1, -1, 1, 1, 1])
+    missed = measure_heads([pair, None], gold)
+    assert missed[0].agreement.recall == 0.5
+    assert missed[0].correlation is None
+    with pytest.raises(UserError, match="every pair has a blank side"):
+        measure_heads([None, None], gold)
 
 
 def test_each_target_word_is_linked_to_the_source_word_with_the_largest_weight():

@@ -103,7 +103,7 @@ def test_a_state_is_called_by_the_first_of_its_frames(model, files):
     assert matrix.weights.shape == (len(matrix.target), 4)
     assert matrix.weights.sum(axis=1) == pytest.approx(np.ones(len(matrix.target)), abs=1e-3)
     assert model.attention(source, "a b").source == matrix.source
-    assert model.attention_maps(source, "a b").cross[0].shape[-1] == 4
+    assert model.attention_maps(source, "a b").cross.layers[0].shape[-1] == 4
     (found,) = model.align([(source, "a b c d")])
     assert {position % 2 for position, _ in found.links} == {0}
     assert {word for word, _ in found.words} <= {"1", "3", "5", "7"}

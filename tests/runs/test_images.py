@@ -73,8 +73,8 @@ def test_images_are_trained_searched_aligned_and_compared(experiment, data, tmp_
     narrow = next(line for line, target in zip(lines, targets, strict=True) if len(target.split()) == 1)
     assert model.translate([narrow]).sentences == [found[lines.index(narrow)]]
     maps = model.attention_maps(narrow, targets[lines.index(narrow)])
-    assert maps.cross[0].shape[-1] == 3 * 2  # three rows of two cells
-    np.testing.assert_allclose(maps.cross[0].sum(axis=-1), 1, atol=1e-5)
+    assert maps.cross.layers[0].shape[-1] == 3 * 2  # three rows of two cells
+    np.testing.assert_allclose(maps.cross.layers[0].sum(axis=-1), 1, atol=1e-5)
     alone, together = model.score([(narrow, "a")]), model.score([(line, "a") for line in lines])
     position = lines.index(narrow)
     assert alone[0].log_probability == pytest.approx(together[position].log_probability, abs=1e-4)

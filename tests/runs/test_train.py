@@ -14,7 +14,7 @@ import torch
 import seq2seq_attn as s2s
 from seq2seq_attn import ops
 from seq2seq_attn.analysis.scoring import evaluate, score_references
-from seq2seq_attn.analysis.word_alignment import merge_words
+from seq2seq_attn.analysis.word_alignment import token_attention
 from seq2seq_attn.comparison.compare import claim
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus
@@ -291,8 +291,9 @@ def test_perplexity_and_entropy_are_computed_on_the_references(trained):
     assert scores["attention_entropy"] == pytest.approx(rows.mean())
     ends = np.cumsum([len(each.weights) for each in forced])[:-1]
     assert reading.entropies == pytest.approx([of_pair.mean() for of_pair in np.split(rows, ends)])
-    merged = [merge_words(trained, *each) for each in zip(pairs.source, pairs.target, forced, strict=True)]
-    assert reading.links == [words.links for words in merged]
+    layers = [[each.weights[None]] for each in forced]
+    tokens = map(partial(token_attention, trained), pairs.source, pairs.target, layers)
+    assert reading.links == [each.words().links for each in tokens]
 
 
 def test_truncated_test_sentences_are_reported(trained, tmp_path):
