@@ -19,12 +19,13 @@ from pydantic import BaseModel
 
 import seq2seq_attn
 from seq2seq_attn import attention, testing
-from seq2seq_attn.analysis import neighbors, stepwise, verify
-from seq2seq_attn.api import answers, catalog, data, experiments, heads, scores
+from seq2seq_attn.analysis import neighbors, other_models, stepwise, verify
+from seq2seq_attn.api import answers, catalog, data, experiments, heads, scores, view
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment
 from seq2seq_attn.config import Config
+from seq2seq_attn.evaluation import attention_weights
 from seq2seq_attn.strict import Strict
 from seq2seq_attn.strict.keys import keys, kind_of, records
 from seq2seq_attn.walkthrough import self_attention, steps
@@ -37,7 +38,10 @@ RESULTS = {
         "Translations", "Translation", "Candidate", "PairScores", "PairScore", "Alignments", "PairLinks",
         "Steps", "Neighbors",
     ],
+    view: ["View", "Views"],
     heads: ["HeadTable", "BestHead", "AttentionMaps"],
+    attention_weights: ["CrossAttention", "HeadMeasures"],
+    other_models: ["ReadAttention"],
     neighbors: ["Neighbor"],
     stepwise: ["DecodedSteps", "DecodedStep", "LayerReading", "Intervention"],
     scores: ["Scores"],

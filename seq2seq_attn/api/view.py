@@ -226,7 +226,7 @@ class Views(Answers[View]):
             one = each if chosen.layer is None else each.head(chosen.layer, chosen.head)
             words = one.words(chosen.row)
             links = links_of(words.weights, chosen.threshold)
-            found.append(PairLinks(_as_line(words.source), _as_line(words.target), links))
+            found.append(PairLinks(_as_line(words.source), _as_line(words.target), links, words.source))
         return Alignments(found)
 
     @takes(LinkOptions)

@@ -292,8 +292,8 @@ def test_perplexity_and_entropy_are_computed_on_the_references(trained):
     ends = np.cumsum([len(each.weights) for each in forced])[:-1]
     assert reading.entropies == pytest.approx([of_pair.mean() for of_pair in np.split(rows, ends)])
     layers = [[each.weights[None]] for each in forced]
-    tokens = map(partial(token_attention, trained), pairs.source, pairs.target, layers)
-    assert reading.links == [each.words().links for each in tokens]
+    read = zip(pairs.source, pairs.target, layers, strict=True)
+    assert reading.links == [token_attention(trained, *each).words().links for each in read]
 
 
 def test_truncated_test_sentences_are_reported(trained, tmp_path):
