@@ -38,7 +38,7 @@ RESULTS = {
         "Translations", "Translation", "Candidate", "PairScores", "PairScore", "Alignments", "PairLinks",
         "Steps", "Neighbors",
     ],
-    view: ["View", "Views"],
+    view: ["AttentionView", "AttentionViews"],
     heads: ["HeadTable", "BestHead", "AttentionMaps"],
     attention_weights: ["CrossAttention", "HeadMeasures"],
     other_models: ["ReadAttention"],

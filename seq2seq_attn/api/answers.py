@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from seq2seq_attn.api.view import View
+    from seq2seq_attn.api.view import AttentionView
 
 
 class Candidate(NamedTuple):
@@ -65,7 +65,7 @@ class Translation(NamedTuple):
         return {"source": self.source, "tokens": self.tokens, "unknown": self.unknown, "translations": translations}
 
     @property
-    def attention(self) -> View:
+    def attention(self) -> AttentionView:
         """The weights with which the best translation was predicted.
 
         Raises:

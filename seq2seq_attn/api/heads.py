@@ -11,7 +11,7 @@ from seq2seq_attn.evaluation.attention_weights import HeadMeasures
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2seq_attn.api.view import View
+    from seq2seq_attn.api.view import AttentionView
 
 Part = Literal["cross", "encoder", "decoder"]
 
@@ -77,9 +77,9 @@ def _label(kind: str, number: int | None) -> str:
 class AttentionMaps(NamedTuple):
     """The attention weights of every layer and head of a model while it predicts a translation."""
 
-    cross: View  # on the source
-    encoder: View | None  # self-attention of the source; None if the encoder is recurrent
-    decoder: View | None  # self-attention of the target: row i predicted token i, column j is input j
+    cross: AttentionView  # on the source
+    encoder: AttentionView | None  # self-attention of the source; None if the encoder is recurrent
+    decoder: AttentionView | None  # self-attention of the target: row i predicted token i, column j is input j
 
     def plot(self, part: Part = "cross") -> Figure:
         """A grid of heat maps, one row per layer and one column per head, as a `matplotlib.figure.Figure`.
@@ -92,7 +92,7 @@ class AttentionMaps(NamedTuple):
         """
         if part not in self._fields:
             raise UserError(f"part {part!r}: choose from {', '.join(self._fields)}")
-        found: View | None = getattr(self, part)
+        found: AttentionView | None = getattr(self, part)
         if found is None:
             raise UserError(f"this model has no self-attention in its {part}; its attention on the source is: cross")
         return found.plot()

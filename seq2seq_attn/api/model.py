@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.analysis.step_interventions import Intervention
     from seq2seq_attn.api.heads import AttentionMaps, HeadTable
     from seq2seq_attn.api.scores import Scores
-    from seq2seq_attn.api.view import View
+    from seq2seq_attn.api.view import AttentionView
     from seq2seq_attn.export import Target
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
@@ -373,16 +373,20 @@ class Model:
         """
         from seq2seq_attn.analysis.word_alignment import token_attention
         from seq2seq_attn.api.heads import AttentionMaps
-        from seq2seq_attn.api.view import View, attending
+        from seq2seq_attn.api.view import AttentionView, attending
 
         target = self._translation(source, target, search)
         (weights,) = self.trained.head_weights([source], [target])
         if weights is None:
             raise UserError(BLANK)
-        cross = attending(View(**vars(token_attention(self.trained, source, target, weights.cross))))
+        cross = attending(AttentionView(**vars(token_attention(self.trained, source, target, weights.cross))))
 
-        def within(title: str, columns: tuple[str, ...], rows: tuple[str, ...], layers: Sequence[Any]) -> View | None:
-            return View(columns, rows, tuple(layer.numpy() for layer in layers), title=title) if layers else None
+        def within(
+            title: str, columns: tuple[str, ...], rows: tuple[str, ...], layers: Sequence[Any]
+        ) -> AttentionView | None:
+            return (
+                AttentionView(columns, rows, tuple(layer.numpy() for layer in layers), title=title) if layers else None
+            )
 
         inputs = SPECIALS[BOS], *cross.target[:-1]
         return AttentionMaps(
@@ -400,7 +404,7 @@ class Model:
         words: bool = False,
         ensemble: Sequence[Model] = (),
         **search: Any,
-    ) -> View:
+    ) -> AttentionView:
         """The attention weights between a sentence and its translation, by default the best one that the search finds.
 
         Args:
@@ -423,9 +427,9 @@ class Model:
         if forced is None:
             raise UserError(BLANK)
         from seq2seq_attn.analysis.word_alignment import token_attention
-        from seq2seq_attn.api.view import View, attending
+        from seq2seq_attn.api.view import AttentionView, attending
 
-        found = View(**vars(token_attention(self.trained, source, target, [forced.weights[None]])))
+        found = AttentionView(**vars(token_attention(self.trained, source, target, [forced.weights[None]])))
         return attending(found.words() if words else found)
 
     @takes(SearchOptions, unset=True)

@@ -1,4 +1,4 @@
-"""Views of the attention weights of any model: text, pictures, pages, links, and measures of every head."""
+"""AttentionViews of the attention weights of any model: text, pictures, pages, links, and measures of every head."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TITLE = "Attention of each target label (row) over the source"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class View(CrossAttention):
+class AttentionView(CrossAttention):
     """The attention weights between the labels of a source and of a target, by layer and head, of any model.
 
     `layers[l][h]` is (T, S), `weights` the mean over all heads. Layers and heads count from 0.
@@ -72,13 +72,14 @@ class View(CrossAttention):
         return attention_entropy([self.weights])
 
     def heads(self, **options: Any) -> HeadTable:
-        """Measures every layer and head on this pair, as `Views.heads`."""
-        return Views([self]).heads(**options)
+        """Measures every layer and head on this pair, as `AttentionViews.heads`."""
+        return AttentionViews([self]).heads(**options)
 
     def leave_one_out(self, predict: Callable[[NDArray[np.bool_]], ArrayLike]) -> NDArray[np.float64]:
         """How much each source word matters to each target word: |log p(y_i | X) - log p(y_i | X without x_j)|.
 
-        A head whose weights rank the source words as these numbers do reads what the model depends on (`Views.heads`).
+        A head whose weights rank the source words as these numbers do reads what the model depends on
+        (`AttentionViews.heads`).
 
         Args:
             predict: Given masks (N, S), True on the labels of the source that the model may read, returns log p (N, T)
@@ -122,7 +123,7 @@ class View(CrossAttention):
 
         return heads_figure(self.layers, self.source, self.target, self.title, self.gold_cells)
 
-    def mean(self) -> View:
+    def mean(self) -> AttentionView:
         """The mean over all layers and heads alone."""
         return replace(self, layers=(self.weights[None],))
 
@@ -143,7 +144,7 @@ class View(CrossAttention):
         """
         path = Path(path)
         if path.suffix not in (".png", ".svg"):
-            return Views([self]).save(path)
+            return AttentionViews([self]).save(path)
         from seq2seq_attn.files.writing import write_bytes
         from seq2seq_attn.report.figures import render
 
@@ -179,7 +180,7 @@ class View(CrossAttention):
         return matrix_html(self)
 
 
-def view_of(sentence: TokenAttention) -> View:
+def view_of(sentence: TokenAttention) -> AttentionView:
     """The weights with which the best translation of a sentence was predicted.
 
     UserError: the sentence is blank, or the model has no weights.
@@ -187,17 +188,17 @@ def view_of(sentence: TokenAttention) -> View:
     if not sentence.translations:
         raise UserError(BLANK)
     best = sentence.translations[0]
-    return attending(View(tuple(sentence.source), tuple(best.tokens), (best.weights[None],)))
+    return attending(AttentionView(tuple(sentence.source), tuple(best.tokens), (best.weights[None],)))
 
 
-def attending(found: View) -> View:
+def attending(found: AttentionView) -> AttentionView:
     """The same. UserError: all of its weights are 0, as those of a model without attention."""
     if not any(layer.any() for layer in found.layers):
         raise UserError(NO_WEIGHTS)
     return found
 
 
-class Views(Answers[View]):
+class AttentionViews(Answers[AttentionView]):
     """The attention of a model on several pairs, as `s2s.view` returns it for lists of labels."""
 
     @property
@@ -235,7 +236,8 @@ class Views(Answers[View]):
 
         Args:
             importance: For each pair another measure of how important the source words are (target words, source
-                words), such as `View.leave_one_out`; adds the mean of Kendall's τ-b between its rows and the weights.
+                words), such as `AttentionView.leave_one_out`; adds the mean of Kendall's τ-b between its rows and the
+                weights.
             **options: Fields of `seq2seq_attn.options.LinkOptions`.
 
         Raises:
@@ -308,7 +310,7 @@ def view(
     special: Iterable[str] = SPECIAL,
     gold: str | Links | Gold | None = None,
     normalized: bool = True,
-) -> View: ...
+) -> AttentionView: ...
 @overload
 def view(
     weights: Any,
@@ -319,7 +321,7 @@ def view(
     special: Iterable[str] = SPECIAL,
     gold: Path | GoldCorpus | Sequence[str | Links | Gold] | None = None,
     normalized: bool = True,
-) -> Views: ...
+) -> AttentionViews: ...
 def view(
     weights: Any,
     source: Any,
@@ -329,7 +331,7 @@ def view(
     special: Iterable[str] = SPECIAL,
     gold: Any = None,
     normalized: bool = True,
-) -> View | Views:
+) -> AttentionView | AttentionViews:
     """Shows the cross-attention of any model: in a notebook, as a page, picture or file, as links and by measures.
 
     Args:
@@ -337,8 +339,8 @@ def view(
             T, S), or a list with one per layer. Or the output of a model of Hugging Face, from `generate` (with
             `output_attentions=True, return_dict_in_generate=True`; in beam search, `output_scores=True` as well) or
             from a call with `labels` and `output_attentions=True`. Or what `s2s.read_attention` returns.
-        source: The labels of the source, one for each column. Lists of labels, one per pair, give `Views`; weights are
-            then an output, or a list of arrays. Padding at their ends is left out with its weights, which must be 0.
+        source: The labels of the source, one for each column. Lists of labels, one per pair, give `AttentionViews`;
+            weights are then an output, or a list of arrays. Padding at their ends is left out with its weights, which must be 0.
         target: The labels of the target, one for each row, or lists of them. Those of a generated sequence may include
             the token that it started from, which no step predicted.
         join: How pieces of words are marked: by `▁` or `Ġ` at the start of a word, by `@@` at the end of a piece that
@@ -349,7 +351,7 @@ def view(
         normalized: Whether rows must sum to 1, as after a softmax.
 
     Returns:
-        A `View`, or `Views` of several pairs.
+        A `AttentionView`, or `AttentionViews` of several pairs.
 
     Raises:
         UserError: Sizes differ, a row does not sum to 1, a weight is negative or not a number, or a gold link is
@@ -367,7 +369,7 @@ def view(
         source, target, gold = [source], [target], None if gold is None else [gold]
     pairs = _pairs(weights, several, list(source), list(target))
     links = _gold(gold, len(pairs))
-    views = Views(
+    views = AttentionViews(
         _view(f"pair {number}: " if several else "", *each, join, marks, known, normalized)
         for number, (each, known) in enumerate(zip(pairs, links, strict=True))
     )
@@ -429,7 +431,7 @@ def _view(
     special: tuple[str, ...],
     gold: Gold | None,
     normalized: bool,
-) -> View:
+) -> AttentionView:
     sides = {}
     for axis, name, labels in ((1, "target", target), (2, "source", source)):
         for label in labels:
@@ -458,7 +460,7 @@ def _view(
                 f"{place}gold link {i}-{j}, but the pair has {sizes[0]} source and {sizes[1]} target words, counted "
                 f"from 0: {shown(' '.join(words[0].texts))}; join says how pieces are joined"
             )
-    return View(texts[0], texts[1], kept, words[0], words[1], gold)
+    return AttentionView(texts[0], texts[1], kept, words[0], words[1], gold)
 
 
 def _unpadded(labels: Labels, is_target: bool) -> list[int]:

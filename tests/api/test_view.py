@@ -1,4 +1,4 @@
-"""Views of the attention of any model: labels, words, links, measures, pages, and what is refused."""
+"""AttentionViews of the attention of any model: labels, words, links, measures, pages, and what is refused."""
 
 import base64
 import json

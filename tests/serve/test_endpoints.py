@@ -136,7 +136,7 @@ def test_attention_is_that_of_the_model(post, model, target, words):
     assert found["weights"][0] == pytest.approx(wanted.weights[0].tolist(), abs=1e-5)
     maps = model.attention_maps("a b c", target or "c b a")
     assert found["cross"][0][0][0] == pytest.approx(maps.cross.layers[0][0, 0].tolist(), abs=1e-5)
-    assert tuple(found["target_tokens"]) == maps.target
+    assert tuple(found["target_tokens"]) == maps.cross.target
 
 
 def close(found, wanted):
