@@ -340,7 +340,8 @@ def view(
             `output_attentions=True, return_dict_in_generate=True`; in beam search, `output_scores=True` as well) or
             from a call with `labels` and `output_attentions=True`. Or what `s2s.read_attention` returns.
         source: The labels of the source, one for each column. Lists of labels, one per pair, give `AttentionViews`;
-            weights are then an output, or a list of arrays. Padding at their ends is left out with its weights, which must be 0.
+            weights are then an output, or a list of arrays. Padding at their ends is left out with its weights, which
+            must be 0.
         target: The labels of the target, one for each row, or lists of them. Those of a generated sequence may include
             the token that it started from, which no step predicted.
         join: How pieces of words are marked: by `▁` or `Ġ` at the start of a word, by `@@` at the end of a piece that
