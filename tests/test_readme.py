@@ -116,7 +116,7 @@ def test_figures_of_the_demo_are_those_of_its_results():
     results = json.loads((ROOT / "experiments/tom-and-jerry/results/results.json").read_text(encoding="utf-8"))
     rivals = results["aer_rivals"]
     assert f"of the diagonal: {rivals['diagonal']:.3f}, of eflomal: {rivals['eflomal']:.3f}" in README
-    assert [arm["name"] for arm in results["arms"] if not arm.get("unconverged")] == ["additive attention"]
+    assert not any(arm.get("unconverged") for arm in results["arms"])  # "until it no longer improved"
     table = [
         (
             arm["name"],
@@ -201,7 +201,8 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
 
 
 @pytest.mark.parametrize(
-    "name", ["ablation", "bible", "capacity", "ladder", "normalizers", "precision", "recipe", "tatoeba-en-fr"]
+    "name",
+    ["ablation", "bible", "capacity", "ladder", "normalizers", "precision", "recipe", "tatoeba-en-fr", "tom-and-jerry"],
 )
 def test_the_tables_of_a_page_are_those_of_its_results(name):
     made, results = tables_and_results(name)
@@ -262,7 +263,7 @@ def test_the_effects_of_search_on_a_page_are_those_that_were_measured():
     assert table(found) in (folder / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["tom-and-jerry", "multi30k-en-de", "multi30k-de-en"])
+@pytest.mark.parametrize("name", ["multi30k-en-de", "multi30k-de-en"])
 def test_a_table_that_a_page_repeats_is_the_one_that_was_made(name):
     folder = ROOT / "experiments" / name
     made = (folder / "results/table.md").read_text(encoding="utf-8").partition("\n## ")[0]

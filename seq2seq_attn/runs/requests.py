@@ -72,6 +72,9 @@ class Glossary:
         return tuple(self.entries[found[0]] for found in self._pattern.finditer(source))
 
 
+_MISSING = object()  # in place of a value, where another iterable is longer
+
+
 def lines_of(
     sources: Iterable[str],
     prefixes: Iterable[str] | None = None,
@@ -85,9 +88,9 @@ def lines_of(
     asked: dict[str, Iterable[Any]] = {"sentences": sources}
     asked |= {} if prefixes is None else {"prefixes": prefixes}
     asked |= {} if constraints is None else {"constraints": constraints}
-    for number, values in enumerate(zip_longest(*asked.values())):
+    for number, values in enumerate(zip_longest(*asked.values(), fillvalue=_MISSING)):
         of = dict(zip(asked, values, strict=True))
-        if missing := [name for name, value in of.items() if value is None]:
+        if missing := [name for name, value in of.items() if value is _MISSING]:
             raise UserError(
                 f"{number} {missing[0]}, and more of others: give one for every sentence, a blank one for none"
             )

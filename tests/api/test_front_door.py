@@ -43,7 +43,7 @@ def test_every_exported_name_resolves():
 
 def test_every_command_has_its_function():
     """Commands that take a run are methods of a model, `report` is one of a comparison, `serve` is a process."""
-    of_a_model = {"translate", "score", "align", "faithfulness", "export", "average"}
+    of_a_model = {"translate", "score", "align", "faithfulness", "export", "average", "push"}
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
     names |= {group.name for group in app.registered_groups}
     assert names - of_a_model - {"report", "serve"} <= set(s2s.__all__)
