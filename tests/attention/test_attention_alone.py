@@ -128,6 +128,7 @@ def test_every_scorer_runs_in_an_environment_with_torch_alone(torch_alone, tmp_p
     assert done.stdout == f"{len(scorer_classes())} scorers alone\n", done.stderr
 
 
+@pytest.mark.slow  # seconds; .ci/run includes it
 def test_check_and_its_pytest_plugin_need_torch_alone(torch_alone):
     checked = torch_alone("-m", "seq2seq_attn", "check", "mine.py:Sideways", "--json", "query_size=8")
     assert checked.stderr == ""

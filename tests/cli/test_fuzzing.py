@@ -209,7 +209,7 @@ def try_inputs(world, reader, times):
 
 @pytest.mark.parametrize("reader", TARGETS)
 def test_no_input_ends_in_a_traceback(world, reader):
-    try_inputs(world, reader, 1 / 4)
+    try_inputs(world, reader, 1 / 8)
 
 
 @pytest.mark.slow

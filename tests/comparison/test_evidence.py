@@ -196,13 +196,16 @@ def test_evidence_of_another_test_set_is_refused_before_training_even_if_no_arm_
     assert not list((tmp_path / "other").glob("runs/*"))
 
 
-def test_what_an_earlier_report_had_of_arms_that_are_gone_is_removed(folder, values, tmp_path):
+def test_what_an_earlier_report_had_of_arms_that_are_gone_is_removed(folder, values, tmp_path, drawn, monkeypatch):
     """Evidence alone has no observations; the page would name arms that the results lack."""
-    write_report(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr("seq2seq_attn.report.write._figures", drawn)
+        write_report(folder)
     assert (folder / "attention_1_attention.png").exists()
     evidence = shutil.copy(folder / EVIDENCE, tmp_path / "earlier.json.gz")
     alone = values | {"baseline": "distracted", "arms": {"distracted": values["arms"]["distracted"]}}
     compare(experiment_grid(alone), folder, evidence=evidence, bar=None)
+    monkeypatch.setattr("seq2seq_attn.report.write._figures", drawn)
     written = write_report(folder)
     figures = {path for path in folder.iterdir() if path.suffix in (".png", ".svg")}
     assert figures == {path for path in written if path.suffix in (".png", ".svg")}

@@ -29,8 +29,6 @@ from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
 from seq2seq_attn.runs.model import TrainedModel
 
-pytestmark = pytest.mark.usefixtures("no_figures")
-
 DIVERGES = {"training": {"optimizer": {"learning_rate": 3e38}, "clip_norm": None}}
 
 

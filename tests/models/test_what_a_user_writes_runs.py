@@ -253,6 +253,14 @@ def by_default(part, how, decoder):
     return decoder == list(DECODERS)[(number + place) % 4] and (part in USUAL or place == number % len(CHANGES))
 
 
+def in_turn(decoders, others):
+    """Every pair; by default, each of the others with one of the decoders."""
+    return [
+        pytest.param(decoder, other, marks=() if place % len(decoders) == number else pytest.mark.slow)
+        for (number, decoder), (place, other) in itertools.product(enumerate(decoders), enumerate(others))
+    ]
+
+
 def case_name(case):
     return f"{' '.join(case[0])} {case[1]} {case[2]}"
 
@@ -294,8 +302,7 @@ def test_a_change_by_a_user_takes_effect_wherever_the_model_is_used(case, monkey
         assert not all(map(torch.allclose, at_once, before))
 
 
-@pytest.mark.parametrize("how", CHANGES)
-@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(("decoder", "how"), in_turn(DECODERS, CHANGES))
 def test_a_change_by_a_user_takes_effect_in_bf16(decoder, how):
     model = build(decoder, {})
     change(model, "scorer", how)
@@ -320,14 +327,14 @@ def test_an_unmodified_model_is_fused_and_otherwise_the_reason_is_given():
     assert "Location" in ops.reasons(build("bahdanau", {"scorer": "location"}))["decoder"]
 
 
+LAYERS = ["decoder.cell", "decoder.cell.recurrent", "decoder.from_token", "encoder.network.layers.0", "head.projection"]
+
+
 @pytest.mark.parametrize(
-    "part",
-    ["decoder.cell", "decoder.cell.recurrent", "decoder.from_token", "encoder.network.layers.0", "head.projection"],
+    ("arm", "part"), in_turn([*((decoder, "attention") for decoder in DECODERS), ("bahdanau", "mean")], LAYERS)
 )
-@pytest.mark.parametrize(
-    ("decoder", "context"), [*((decoder, "attention") for decoder in DECODERS), ("bahdanau", "mean")]
-)
-def test_hooks_on_cells_and_layers_fire(decoder, part, context):
+def test_hooks_on_cells_and_layers_fire(arm, part):
+    decoder, context = arm
     model = build(decoder, CONTEXTS[context])
     with torch.no_grad():
         before, _ = outcome(model)

@@ -109,6 +109,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow  # seconds; .ci/run includes it
 def test_scores_that_torch_broadcasts_are_broadcast_and_others_are_refused():
     """One score per position, (1, T, S), for all sentences; the mask has a row for each."""
     done = subprocess.run([sys.executable, "-c", BROADCAST], capture_output=True, text=True)

@@ -47,6 +47,7 @@ SMALL_PAGES = (24 << 20) // 4096
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
+@pytest.mark.slow  # seconds; .ci/run includes it
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc is configured")
 def test_kept_memory_is_not_zeroed_again_comes_in_huge_pages_and_is_given_back_on_request():
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True, text=True)

@@ -1,13 +1,14 @@
 """The cache: entries are computed once, survive damage to their files, and never block or fail a run."""
 
+import multiprocessing
 import shutil
-import subprocess
-import sys
 import time
 
 import pytest
+import torch
 
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.writing import write_bytes
 from seq2seq_attn.runs.corpora import Cache
 
 FILES = {"a": b"first", "b.npy": b"second"}
@@ -113,41 +114,35 @@ def test_an_entry_that_fails_raises_and_leaves_nothing(cache):
     assert not cache.folder.exists()
 
 
-PROCESS = """
-import sys
-from pathlib import Path
-from seq2seq_attn.runs.corpora import Cache
-from seq2seq_attn.files.writing import write_bytes
-
-def save(made, entry):
+def write_sides(made, entry):
     for side in range(3):
         write_bytes(entry / f"{side}.npy", made * side)
 
-def load(entry):
+
+def read_sides(entry):
     assert (entry / "2.npy").stat().st_size == 2 * (entry / "1.npy").stat().st_size
     return (entry / "1.npy").read_bytes()
 
-print("ready", flush=True)
-sys.stdin.readline()
-for cache in map(Cache, map(Path, sys.argv[1:])):
-    for number in range(15):
-        content = str(number).encode() * 1000
-        assert cache.get(str(number), lambda: content, save, load) == content
-"""
+
+def use(folders, barrier):
+    barrier.wait()
+    for cache in map(Cache, folders):
+        for number in range(15):
+            content = str(number).encode() * 1000
+            assert cache.get(str(number), lambda content=content: content, write_sides, read_sides) == content
 
 
-def test_concurrent_processes_succeed_even_while_the_cache_is_deleted(tmp_path):
+@pytest.mark.skipif(torch.cuda.is_available(), reason="forks, which CUDA does not allow once it was used")
+def test_concurrent_processes_succeed_even_while_the_cache_is_deleted(tmp_path, capfd):
     kept, deleted = tmp_path / "kept", tmp_path / "deleted"
-    command = [sys.executable, "-c", PROCESS, kept, deleted]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    processes = [subprocess.Popen(command, text=True, **pipes) for _ in range(2)]
-    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+    forking = multiprocessing.get_context("fork")
+    barrier = forking.Barrier(2)
+    processes = [forking.Process(target=use, args=((kept, deleted), barrier)) for _ in range(2)]
     for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    while any(process.poll() is None for process in processes):
+        process.start()
+    while any(process.is_alive() for process in processes):
         shutil.rmtree(deleted, ignore_errors=True)
         time.sleep(0.02)
-    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 2
+    assert ([process.exitcode for process in processes], capfd.readouterr().err) == ([0, 0], "")
     assert not [path for path in kept.rglob("*") if path.suffix == ".part"]
     assert len(list(kept.glob("*/SHA256SUMS"))) == 15

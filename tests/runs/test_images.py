@@ -55,7 +55,7 @@ def experiment(data):
         "search": {"beam_size": 2},
         "evaluation": {"tokenize": "none", "metrics": ["wer"], "bands": [4, 8]},
     }
-    arms = {"attention": {}, "fixed": ["model.context.kind=fixed"]}
+    arms = {"attention": {}, "fixed": ["model.context.kind=fixed", "training.max_epochs=2"]}
     return {"name": "images", "baseline": "fixed", "seeds": [1], "arms": arms, "base": base}
 
 

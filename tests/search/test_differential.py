@@ -84,7 +84,7 @@ def compare_all(seeds):
 
 
 def test_a_random_model_gives_the_same_answer_on_every_way():
-    compare_all(range(6))
+    compare_all(range(3))
 
 
 @pytest.mark.slow

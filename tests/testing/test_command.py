@@ -57,7 +57,9 @@ def examined(tmp_path):
     ("name", "timeout", "reason"),
     [
         ("EndsItsProcess", 300, "its process ended"),
-        ("Crashes", 300, "parts.py, line 15: its process ended: Segmentation fault"),
+        pytest.param(
+            "Crashes", 300, "parts.py, line 15: its process ended: Segmentation fault", marks=pytest.mark.slow
+        ),
         pytest.param("NeverEnds", 30, "parts.py, line 20: it gave no answer within 30 seconds", marks=pytest.mark.slow),
     ],
 )
