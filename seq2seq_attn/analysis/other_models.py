@@ -36,10 +36,10 @@ def read_attention(model: nn.Module, *inputs: Any, modules: Iterable[str] = (), 
     they asked for. Call `model.eval()` first: weights in training have had dropout.
 
     Args:
-        model: An `nn.Transformer`, or any module that contains `nn.TransformerDecoderLayer`s.
+        model: An `nn.Transformer`, or any module that contains layers of the class `nn.TransformerDecoderLayer`.
         *inputs: Given to the model.
-        modules: The names in `model.named_modules()` of the `nn.MultiheadAttention`s to read instead, for decoders of
-            one's own.
+        modules: The names in `model.named_modules()` of the modules `nn.MultiheadAttention` to read instead, for
+            decoders of one's own.
         **options: Given to the model.
 
     Returns:

@@ -58,6 +58,13 @@ class ParallelCorpus:
         )
 
 
+def joined(corpora: Sequence[ParallelCorpus]) -> ParallelCorpus:
+    """One corpus after the other."""
+    source = [line for each in corpora for line in each.source]
+    target = [line for each in corpora for line in each.target]
+    return ParallelCorpus(source, target, "; ".join(each.name for each in corpora))
+
+
 def read_parallel(source_path: Path | str, target_path: Path | str) -> ParallelCorpus:
     """A corpus from two text files, plain or compressed, one sentence per line.
 

@@ -67,6 +67,6 @@ def average(run: Path, output: Path, last: int | None = None, *, overwrite: bool
         clear(output)
         write_recorded(output, files | {MODEL: weights})
         model = TrainedModel.load(output)
-        made = Average(str(run), epochs, validation_score(model, pairs).score(model.translator))
+        made = Average(str(run), epochs, validation_score(model, [pairs]).score(model.translator))
         write_metrics(output, trained | {"average": made._asdict()})  # without metrics, a run has not ended
     return made

@@ -28,7 +28,7 @@ from seq2seq_attn.corpora.codec import (
     train_codec,
     train_codecs,
 )
-from seq2seq_attn.corpora.corpus import ParallelCorpus, read_parallel, read_tsv
+from seq2seq_attn.corpora.corpus import ParallelCorpus, joined, read_parallel, read_tsv
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.errors import UserError
@@ -63,10 +63,7 @@ def files_in(folder: Path, data: Any) -> Any:
 def read_pairs(files: PairFiles) -> ParallelCorpus:
     """The sentence pairs in the files of a configuration, with their tags; several corpora one after the other."""
     if files.each[0] is not files:
-        parts = [read_pairs(each) for each in files.each]
-        source = [line for part in parts for line in part.source]
-        target = [line for part in parts for line in part.target]
-        return ParallelCorpus(source, target, "; ".join(part.name for part in parts))
+        return joined([read_pairs(each) for each in files.each])
     if files.tsv is not None:
         pairs = read_tsv(files.tsv, files.columns)
     elif files.source is not None and files.target is not None:

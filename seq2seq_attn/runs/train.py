@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles, TrainingFiles
 from seq2seq_attn.corpora.codec import Codec, front_end_files
-from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs
+from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs, joined
 from seq2seq_attn.corpora.mixture import Mixture
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
@@ -136,7 +136,8 @@ def _train(
 ) -> TrainedModel:
     """`train` in a folder that is locked."""
     data = config.data
-    validation_pairs = read_pairs(data.validation)
+    validation_sets = [read_pairs(each) for each in data.validation.each]
+    validation_pairs = joined(validation_sets)
     # Its errors should appear before training, not after.
     test = None if data.test is None else read_test(data.test, source_words(config))
     own_files = run_files(config)  # its errors, too
@@ -233,7 +234,7 @@ def _train(
             config.training,
             training,
             validation,
-            validation_score(model, validation_pairs),
+            validation_score(model, validation_sets, say=lambda text: say(f"{name}: {text}")),
             folder,
             name,
             resume=resuming,
@@ -377,24 +378,41 @@ def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | N
     )
 
 
-def validation_score(model: TrainedModel, pairs: ParallelCorpus) -> Validation:
-    """The main metric of greedy translations: beam search takes several times as long and tracks progress no better."""
+def validation_score(model: TrainedModel, sets: Sequence[ParallelCorpus], say: Say = lambda _: None) -> Validation:
+    """The main metric of greedy translations: beam search takes several times as long and tracks progress no better.
+
+    It is that of all validation sets together; where there are several, `say` gets a line with the score of each.
+    """
     greedy = model.config.search.greedy()
     metric = model.config.evaluation.main
-    pairs = _spread_over(pairs, model.config.training.validation_sentences)
+    sets = _spread_over(sets, model.config.training.validation_sentences)
+    pairs = joined(sets)
     counting = metric.counting and metric.counting(model.config.expected([pairs.target], pairs.source))
     if counting is None:
         raise UserError(f"evaluation.metrics: the validation set cannot be scored by {metric.label}; put another first")
+    starts = np.cumsum([0, *map(len, sets[:-1])])
 
     def score(_: Seq2Seq) -> float:
         # A new model, because its forms hold the weights of the epoch.
-        return counting.score_corpus(replace(model, forms={}).translate(pairs.source, greedy))
+        counts = counting.count(replace(model, forms={}).translate(pairs.source, greedy))
+        if len(sets) > 1:
+            alone = zip(counting.score(np.add.reduceat(counts, starts)), sets, strict=True)
+            said = (f"{value:.{metric.digits}f} on {each.name}" for value, each in alone)
+            say(f"validation {metric.label} {'; '.join(said)}")
+        return float(counting.score(counts.sum(axis=0, keepdims=True))[0])
 
     return Validation(metric, score)
 
 
-def _spread_over(pairs: ParallelCorpus, count: int | None) -> ParallelCorpus:
-    """This many pairs, at equal distances from each other; all if there are no more, or `count` is None."""
-    if count is None or count >= len(pairs):
-        return pairs
-    return pairs.select(index * len(pairs) // count for index in range(count))
+def _spread_over(sets: Sequence[ParallelCorpus], count: int | None) -> list[ParallelCorpus]:
+    """This many pairs of all sets, at equal distances from each other; all if there are no more, or `count` is None."""
+    total = sum(map(len, sets))
+    if count is None or count >= total:
+        return list(sets)
+    chosen = np.arange(count) * total // count
+    ends = np.cumsum([len(each) for each in sets])
+    rows = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
+    starts = [0, *ends[:-1].tolist()]
+    return [
+        each.select((own - start).tolist()) for each, own, start in zip(sets, rows, starts, strict=True) if len(own)
+    ]

@@ -227,7 +227,7 @@ def test_training_is_validated_by_greedy_translations_whatever_the_search_is(res
     options = SearchOptions.model_validate(yaml.safe_load(search))
     other = replace(model, config=model.config.model_copy(update={"search": options}))
     with locked(folder):
-        score = run_training.validation_score(other, validation).score(model.translator)
+        score = run_training.validation_score(other, [validation]).score(model.translator)
     assert score == pytest.approx(bleu(greedy, validation.target, "none").value)
 
 

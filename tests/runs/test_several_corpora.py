@@ -32,6 +32,10 @@ def test_corpora_are_mixed_by_weight_and_told_apart_by_their_tags(values, tmp_pa
     # 40 and 8 pairs: 48 are drawn, in proportion to 40 and 3 * 8.
     assert "48 pairs, in each epoch 30 of " in report
     assert "18 of " in report
+    # Both validation sets have a score of their own after each of two epochs.
+    lines = [line for line in said if "validation BLEU" in line]
+    assert len(lines) == 2
+    assert all(" on " in line and "copied.source" in line for line in lines)
     assert model.source.encode("<copy> b")[0] == model.source.vocabulary["<copy>"] != model.source.vocabulary["<unk>"]
     assert read_config(tmp_path / "run").text.protected == ("<reverse>", "<copy>")
 

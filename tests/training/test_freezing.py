@@ -34,7 +34,7 @@ def gradients(model, parts, folder):
 @pytest.mark.parametrize(
     ("build", "parts"),
     [(small_model, part) for part in RECURRENT] + [(transformer, "encoder"), (transformer, "decoder")],
-    ids=str,
+    ids=lambda each: getattr(each, "__name__", each),
 )
 def test_what_is_trained_has_the_gradient_that_it_has_when_nothing_is_frozen(tmp_path, build, parts):
     whole, some = gradients(build(), [], tmp_path), gradients(build(), [parts], tmp_path)
