@@ -188,7 +188,8 @@ class Model:
         """Translates batches of sentences, each before the next is asked for.
 
         Args:
-            batches: The sentences, each as text or as a `SourceLine`, which asks for more; those of a batch are translated together.
+            batches: The sentences, each as text or as a `SourceLine`, which asks for more; those of a batch are
+                translated together.
             options: All options of the search, by default those of the run.
             ensemble: As in `translate`, and so are the other arguments.
             weights: See `translate`.
