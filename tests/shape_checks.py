@@ -14,6 +14,13 @@ _CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=jaxtypi
 _ONE_CALL = jaxtyping.jaxtyped("context")  # the names of axes stand for the same sizes
 
 
+def _size_and_type(value):
+    try:
+        return value.shape, value.dtype
+    except (AttributeError, RuntimeError):  # no tensor, or a nested one
+        return value is None
+
+
 def _checked(function=None, *, typechecker):
     if function is None:
         return partial(_checked, typechecker=typechecker)
@@ -24,10 +31,7 @@ def _checked(function=None, *, typechecker):
     @wraps(function)
     def call(*arguments, **options):
         every = (*arguments, *options.values())
-        sizes = (
-            *map(type, arguments[:1]),
-            *((getattr(each, "shape", each is None), getattr(each, "dtype", None)) for each in every),
-        )
+        sizes = *map(type, arguments[:1]), *map(_size_and_type, every)
         if sizes in checked:
             return function(*arguments, **options)
         with _ONE_CALL:

@@ -20,6 +20,7 @@ import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from seq2seq_attn.api.model import Model
 from seq2seq_attn.cli import main
 from seq2seq_attn.serve import Settings, tasks
 from seq2seq_attn.serve.app import create_app
@@ -110,13 +111,13 @@ def test_a_stream_that_takes_too_long_is_cut(live, endless):
 def blocked(monkeypatch):
     """Scores wait until this event is set."""
     may_go = threading.Event()
-    scores = tasks.score
+    scores = Model.score
 
     def waiting(*given):
         may_go.wait(20)
         return scores(*given)
 
-    monkeypatch.setattr(tasks, "score", waiting)
+    monkeypatch.setattr(Model, "score", waiting)
     yield may_go
     may_go.set()
 
