@@ -60,7 +60,8 @@ def test_a_printed_configuration_is_valid(block):
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in RUN if block.language == "python"}))
-def test_printed_python_runs(page, monkeypatch):
+def test_printed_python_runs(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # some blocks write files
     monkeypatch.setattr(DecoderConfig, "_kinds", dict(DecoderConfig._kinds))  # a decoder of a page ends with its test
     names = {"__name__": "printed"}  # of all blocks of a page: a later one may use what an earlier one has made
     for block in RUN:
