@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq_attn.api.tables import WIDTH, as_text, html_table
+from seq2seq_attn.api.texts import TextsBeside
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.columns import columns
@@ -49,7 +50,8 @@ def train(
     """Trains one model into a run folder and scores it, if the configuration names a test set.
 
     Args:
-        config: A YAML file, a `Config`, or a mapping of its values.
+        config: A YAML file, a `Config`, or a mapping of its values. In `data`, each `source` and `target` may be lines
+            in memory, a column of a data frame for example; they are written to the folder OUTPUT.data.
         output: The run folder.
         if_exists: What to do if the folder contains a run: "refuse" it, "resume" its training from the last checkpoint,
             also after Ctrl-C, which is KeyboardInterrupt, or "overwrite" it. A run that is resumed may have another
@@ -72,7 +74,12 @@ def train(
     folder = Path(output)
     if isinstance(config, (Path, str)):
         refuse_source(folder, Path(config), if_exists)
+    texts = TextsBeside(folder)
+    if isinstance(config, Mapping):
+        config = {key: texts.replaced(value, "") if key == "data" else value for key, value in config.items()}
+    overrides = {key: texts.replaced(value, "") if key == "data" else value for key, value in overrides.items()}
     settings = _config(config, overrides)
+    texts.write(overwrite=if_exists == "overwrite")
     return train_configured(
         settings, folder, if_exists, flat(dict(_full(overrides))), silent=silent, pretrained=_vectors(pretrained)
     )
