@@ -76,7 +76,7 @@ class SeveralFiles(PairFiles):
 class WeightedFiles(PairFiles):
     """One of several training corpora."""
 
-    weight: PositiveFloat = 1.0  # w_i, see above
+    weight: PositiveFloat = 1.0  # w_i of `TrainingFiles`
 
 
 class TrainingFiles(SeveralFiles):

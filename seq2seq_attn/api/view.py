@@ -1,4 +1,4 @@
-"""AttentionViews of the attention weights of any model: text, pictures, pages, links, and measures of every head."""
+"""Views of the attention weights of any model: text, pictures, pages, links, and measures of every head."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -218,6 +219,7 @@ class Codec(FrontEnd):
             return []
         return [self._ids(each)[:-1] for each in self.tokenizer.spellings(pieces, self.vocabulary)]
 
+    @cached_property
     def begins_word(self) -> list[bool]:
         """For each token, whether it begins a word, or stands between words."""
         return [not self.tokenizer.continues_word(token) for token in self.vocabulary.get_itos()]

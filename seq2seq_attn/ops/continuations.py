@@ -39,14 +39,19 @@ def best_continuations(live: Tensor, logits: Tensor, count: int, may_end: bool) 
     is_row_each = logits.dim() == 2 and logits.shape[0] == live.numel()
     fits = live.dtype == torch.float32 and is_row_each and logits.shape[1] > EOS
     if fits and native.has_kernels(logits) and not is_reference():
-        return _by_kernel(live, logits, count, [PAD, BOS] if may_end else [PAD, BOS, EOS])
+        return _by_kernel(live, logits, count, excluded_tokens(may_end))
     return best_of(live, next_log_probabilities(logits, may_end), count)
+
+
+def excluded_tokens(may_end: bool) -> list[int]:
+    """The tokens that continue no hypothesis."""
+    return [PAD, BOS] if may_end else [PAD, BOS, EOS]
 
 
 def next_log_probabilities(logits: Tensor, may_end: bool) -> Tensor:
     """log p (N, V) of the next tokens, in float32 or better; -inf for those that are excluded, as above."""
     scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    scores[:, [PAD, BOS] if may_end else [PAD, BOS, EOS]] = -inf
+    scores[:, excluded_tokens(may_end)] = -inf
     return scores
 
 

@@ -15,7 +15,6 @@ from seq2seq_attn.errors import UserError, needing, one_line
 from seq2seq_attn.files.checksums import SUMS, damaged, read_sums, record
 from seq2seq_attn.runs import CONFIG, HUB, require_run
 from seq2seq_attn.runs.folder import read_config, read_metrics
-from seq2seq_attn.runs.plugin import FOLDER as PLUGINS
 
 CARD = "README.md"
 _LEFT_OUT = ("checkpoints/", "log/")  # what only continues a training
@@ -37,10 +36,10 @@ def download(name: str) -> Path:
     require_run(folder)
     for damage in damaged(folder):
         raise UserError(damage)
-    if (folder / PLUGINS).exists():
+    for code in folder.rglob("*.py"):  # a configuration may name any of them
         raise UserError(
-            f"{name}: has code of its own, which loading would execute; read {folder / PLUGINS}, copy the folder, and "
-            "load the copy if you trust it"
+            f"{name}: has code of its own, which loading would execute; read {code}, copy the folder, and load the "
+            "copy if you trust it"
         )
     return folder
 

@@ -130,19 +130,18 @@ def rules_of(
             )
     begins_word = None
     if any(rule.phrases for rule in rules):
-        begins_word = torch.tensor(target.begins_word())
+        begins_word = torch.tensor(target.begins_word)
     return CorpusRules(rules, SearchRules(avoided, options.no_repeat_ngram, begins_word))
 
 
 def met(target: Codec, line: SourceLine, tokens: Sequence[int]) -> tuple[Constraint, ...]:
     """Where the tokens of a translation, without `</s>`, are what was asked of it."""
-    begins_word = target.begins_word() if line.constraints else []
     used: set[int] = set()
     found = []
     for phrase in line.constraints:
         ids = target.encode(phrase)[:-1]
         ends = range(len(ids), len(tokens) + 1)
-        places = (end - len(ids) for end in ends if end == len(tokens) or begins_word[tokens[end]])
+        places = (end - len(ids) for end in ends if end == len(tokens) or target.begins_word[tokens[end]])
         start = next((each for each in places if each not in used and tokens[each : each + len(ids)] == ids), None)
         if start is not None:
             used.update(range(start, start + len(ids)) if line.constraints.count(phrase) > 1 else ())

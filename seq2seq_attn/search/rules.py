@@ -17,9 +17,15 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.corpora.encoded import Ids
-from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
+from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.models.seq2seq import Rows
-from seq2seq_attn.ops.continuations import Continuations, best_continuations, best_of, next_log_probabilities
+from seq2seq_attn.ops.continuations import (
+    Continuations,
+    best_continuations,
+    best_of,
+    excluded_tokens,
+    next_log_probabilities,
+)
 from seq2seq_attn.search.hypotheses import Extended
 from seq2seq_attn.search.phrases import follow, phrase_table, shifted
 from seq2seq_attn.search.required import Required
@@ -129,9 +135,8 @@ class NoRules:
 
     def allowed(self, logits: Tensor, may_end: bool, tracks: Any) -> Tensor:
         """Logits (N, V) from which a next token may be drawn: -inf where it is excluded."""
-        excluded = [PAD, BOS] if may_end else [PAD, BOS, EOS]
         logits = logits.clone()
-        logits[:, excluded] = -inf
+        logits[:, excluded_tokens(may_end)] = -inf
         return logits
 
 

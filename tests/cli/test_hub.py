@@ -79,10 +79,11 @@ def test_a_damaged_file_is_refused_on_both_ways(hub, run):
         model.push("me/toy")
 
 
-def test_code_of_a_run_is_not_executed(hub, run):
+@pytest.mark.parametrize("folder", ["plugins", "elsewhere"])
+def test_code_of_a_run_is_not_executed(hub, run, folder):
     s2s.load(run).push("me/toy")
-    (hub.place / "me/toy/plugins").mkdir()
-    (hub.place / "me/toy/plugins/mine.py").write_text("raise SystemExit('executed')")
+    (hub.place / "me/toy" / folder).mkdir()
+    (hub.place / "me/toy" / folder / "mine.py").write_text("raise SystemExit('executed')")
     with pytest.raises(UserError, match="code of its own"):
         s2s.load("hf:me/toy")
 

@@ -41,6 +41,23 @@ def run_until(step, monkeypatch, folder, **options):
             run(folder, small_model(**DROPOUT), **options)
 
 
+def assert_same_trainings(folder, whole, parts):
+    """That in `folder/whole` and that in `folder/parts`, each with its model and what `run` says of it."""
+    states = [
+        {key: value for key, value in last_state(folder / name).items() if "seconds" not in key}
+        for name in ("whole", "parts")
+    ]
+    assert states[0] == states[1]
+    (model, expected), (other_model, fitted) = whole, parts
+    assert fitted._replace(seconds=0, tokens_per_second=0) == expected._replace(seconds=0, tokens_per_second=0)
+    for one, other in (
+        (model.state_dict(), other_model.state_dict()),
+        (last_tensors(folder / "whole"), last_tensors(folder / "parts")),
+    ):
+        assert one.keys() == other.keys()
+        assert [name for name, weight in one.items() if not torch.equal(weight, other[name])] == []
+
+
 @pytest.mark.parametrize(
     "recipe",
     [
@@ -60,18 +77,7 @@ def test_a_training_resumed_within_an_epoch_equals_an_uninterrupted_one(tmp_path
         run_until(step, monkeypatch, tmp_path / "parts", resume=number > 0, **recipe)
         assert last_state(tmp_path / "parts")["step"] == step
     parts, fitted = run(tmp_path / "parts", small_model(**DROPOUT), resume=True, **recipe)
-    states = [
-        {key: value for key, value in last_state(tmp_path / name).items() if "seconds" not in key}
-        for name in ("whole", "parts")
-    ]
-    assert states[0] == states[1]
-    assert fitted._replace(seconds=0, tokens_per_second=0) == expected._replace(seconds=0, tokens_per_second=0)
-    for one, other in (
-        (whole.state_dict(), parts.state_dict()),
-        (last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")),
-    ):
-        assert one.keys() == other.keys()
-        assert [name for name, weight in one.items() if not torch.equal(weight, other[name])] == []
+    assert_same_trainings(tmp_path, (whole, expected), (parts, fitted))
 
 
 def test_a_run_interrupted_in_an_epoch_that_it_is_no_longer_to_have_records_the_steps_of_those_that_ended(

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from pydantic import ValidationError
-from test_checkpoints import run_until
+from test_checkpoints import assert_same_trainings, run_until
 from test_loop import curve, last_state, last_tensors, reversal_pairs, run, small_model
 
 from seq2seq_attn.errors import UserError
@@ -108,18 +108,7 @@ def test_it_resumes_within_an_epoch_to_the_same_bits(tmp_path, monkeypatch, reci
     whole, expected = run(tmp_path / "whole", small_model(**DROPOUT), **options)
     run_until(4 if "accumulate" in recipe else 9, monkeypatch, tmp_path / "parts", **options)
     parts, fitted = run(tmp_path / "parts", small_model(**DROPOUT), resume=True, **options)
-    states = [
-        {key: value for key, value in last_state(tmp_path / name).items() if "seconds" not in key}
-        for name in ("whole", "parts")
-    ]
-    assert states[0] == states[1]
-    assert fitted._replace(seconds=0, tokens_per_second=0) == expected._replace(seconds=0, tokens_per_second=0)
-    for one, other in (
-        (whole.state_dict(), parts.state_dict()),
-        (last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")),
-    ):
-        assert one.keys() == other.keys()
-        assert [name for name, weight in one.items() if not torch.equal(weight, other[name])] == []
+    assert_same_trainings(tmp_path, (whole, expected), (parts, fitted))
 
 
 def test_the_time_limit_ends_after_a_checkpoint_and_training_goes_on_to_the_same_bits(tmp_path, monkeypatch):
