@@ -69,9 +69,10 @@ def train(
         UserError: There is a mistake in the configuration or in the data, the loss is not finite, or another process
             trains in the folder.
     """
-    from seq2seq_attn.runs.folder import flat, refuse_source
+    from seq2seq_attn.runs.folder import flat, refuse_folder, refuse_source
 
     folder = Path(output)
+    refuse_folder(folder)
     if isinstance(config, (Path, str)):
         refuse_source(folder, Path(config), if_exists)
     texts = TextsBeside(folder)

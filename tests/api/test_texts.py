@@ -44,3 +44,12 @@ def test_what_is_no_line_is_named_by_its_place(values, tmp_path, line, reason):
     with pytest.raises(s2s.UserError, match=rf"data\.train\.1\.source, line 2: {reason}"):
         s2s.train(values, tmp_path / "run", silent=True)
     assert not (tmp_path / "run.data").exists()
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_no_lines_are_written_beside_a_folder_that_is_refused(values, tmp_path, monkeypatch, place):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    with pytest.raises(s2s.UserError, match="is the current folder, or contains it"):
+        s2s.train(values, place, silent=True)
+    assert not list(tmp_path.rglob("*.data"))
