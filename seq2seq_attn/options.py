@@ -86,7 +86,9 @@ class SearchRequest(Strict):
         default=None, ge=1, description="No n tokens may occur twice in a translation; 3 or 4 is usual."
     )
     replace_unknown: bool = Field(
-        default=False, description="Show the source token with the highest attention weight instead of `<unk>`."
+        default=False,
+        description="Show the source token with the highest attention weight instead of `<unk>`, or what a glossary "
+        "has for it.",
     )
 
 

@@ -5,6 +5,7 @@ Each collection is a sequence of records in the order of the inputs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +13,11 @@ from seq2seq_attn.analysis.attention_files import TokenAttention
 from seq2seq_attn.analysis.neighbors import Neighbor
 from seq2seq_attn.analysis.stepwise import DecodedSteps
 from seq2seq_attn.api.tables import Answers
+from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
 from seq2seq_attn.files.plain import plain
-from seq2seq_attn.runs.requests import Constraint
+from seq2seq_attn.runs.requests import Constraint, Replacement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +33,7 @@ class Candidate(NamedTuple):
     score: float  # log p divided by the length penalty, or with `mbr` the mean utility; translations are ranked by it
     log_probability: float  # ln p(text | source), including `</s>`
     constraints: tuple[Constraint, ...] = ()  # what was asked of it, and the steps, or rows of weights, that met it
+    replaced: tuple[Replacement, ...] = ()  # with `replace_unknown`: each `<unk>` that the model wrote
 
 
 class Translation(NamedTuple):
@@ -57,8 +60,9 @@ class Translation(NamedTuple):
         """As JSON of commands and requests: each translation with its tokens and weights, if they were requested."""
         translations = [each._asdict() for each in self.candidates]
         for each in translations:
-            if constraints := each.pop("constraints"):
-                each["constraints"] = [constraint._asdict() for constraint in constraints]
+            for key in ("constraints", "replaced"):
+                if found := each.pop(key):
+                    each[key] = [one._asdict() for one in found]
         if self.token_attention is not None:
             for each, read in zip(translations, self.token_attention.translations, strict=True):
                 each |= {"tokens": read.tokens, "weights": read.weights.tolist() if read.weights.any() else None}
@@ -66,7 +70,7 @@ class Translation(NamedTuple):
 
     @property
     def attention(self) -> AttentionView:
-        """The weights with which the best translation was predicted.
+        """The weights with which the best translation was predicted; a replaced word is shown as `WORD (<unk>)`.
 
         Raises:
             UserError: The sentence was translated without `weights=True`, or the model has no weights.
@@ -75,7 +79,11 @@ class Translation(NamedTuple):
             raise UserError("these translations have no attention weights; translate with weights=True")
         from seq2seq_attn.api.view import view_of
 
-        return view_of(self.token_attention)
+        found = view_of(self.token_attention)
+        target = list(found.target)
+        for each in self.candidates[0].replaced:
+            target[each.step] = stand_in(each.text)
+        return replace(found, target=tuple(target))
 
 
 class Translations(Answers[Translation]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from seq2seq_attn.api.answers import (
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus, refuse_no_text
+from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
@@ -123,7 +124,8 @@ class Model:
         it is the mean score against all candidates. With `temperature`, `top_k`, `top_p` or
         `seed`, translations are drawn at random.
 
-        A word that the model predicts without knowing it is shown as `<unk>`, unless `replace_unknown`. The unknown
+        A word that the model predicts without knowing it is shown as `<unk>`, unless `replace_unknown`: then as the
+        source token that it attends to most, or the glossary's target for it, and listed under `replaced`. The unknown
         words of a sentence are in its record, under `unknown`.
 
         Args:
@@ -132,7 +134,8 @@ class Model:
             constraints: Words and phrases that the translation of each sentence contains, in any order; needs a beam
                 search. Those of phrases with several tokens that overlap are met at the latest one after the other.
             glossary: A target phrase for each source phrase, or a file of them with a TAB between: constraints for the
-                sentences in which the source phrase occurs as whole words, the longest first.
+                sentences in which the source phrase occurs as whole words, the longest first. With `replace_unknown`, a
+                target that the model cannot write is shown where an unknown word attends to the source word.
             ensemble: Models that translate together with this one: at every step, their probabilities are averaged,
                 and so are their attention weights. Options, limits and lexicon are those of this model.
             weights: Whether the result includes the attention weights.
@@ -222,10 +225,11 @@ class Model:
                 source = line.source
                 candidates = tuple(
                     Candidate(
-                        trained.text(source, each, options),
+                        trained.text(line, each, options),
                         each.score,
                         each.log_probability,
-                        met(trained.target, line, each.tokens),
+                        met(trained.target, line.phrases(trained.target, options), each.tokens),
+                        trained.replacements(line, each, options),
                     )
                     for each in hypotheses
                 )
@@ -364,6 +368,8 @@ class Model:
     def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
         """The weights of every layer and head for a sentence and its translation, by default the best of a search.
 
+        A target token that the model does not know is shown as `WORD (<unk>)`, here and in `attention`.
+
         Args:
             source: The sentence.
             target: Its translation.
@@ -380,7 +386,8 @@ class Model:
         (weights,) = self.trained.head_weights([source], [target])
         if weights is None:
             raise UserError(BLANK)
-        cross = attending(AttentionView(**vars(token_attention(self.trained, source, target, weights.cross))))
+        cross = self._marked(AttentionView(**vars(token_attention(self.trained, source, target, weights.cross))))
+        cross = attending(cross)
 
         def within(
             title: str, columns: tuple[str, ...], rows: tuple[str, ...], layers: Sequence[Any]
@@ -430,8 +437,15 @@ class Model:
         from seq2seq_attn.analysis.word_alignment import token_attention
         from seq2seq_attn.api.view import AttentionView, attending
 
-        found = AttentionView(**vars(token_attention(self.trained, source, target, [forced.weights[None]])))
+        found = self._marked(
+            AttentionView(**vars(token_attention(self.trained, source, target, [forced.weights[None]])))
+        )
         return attending(found.words() if words else found)
+
+    def _marked(self, found: AttentionView) -> AttentionView:
+        """The same with the mark of an unknown token at those of the target that the model predicts as `<unk>`."""
+        known = self.trained.target.vocabulary
+        return replace(found, target=tuple(each if each in known else stand_in(each) for each in found.target))
 
     @takes(SearchOptions, unset=True)
     def steps(

@@ -80,7 +80,9 @@ def translate(
     phrases, by dynamic beam allocation (Post & Vilar 2018); with --json, "constraints" says by which steps.
 
     Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their
-    share. An unknown word that the model predicts is shown as <unk>.
+    share. An unknown word that the model predicts is shown as <unk>, or with --replace-unknown as the source token that
+    it attends to, or as the target that a --glossary has for it; how many were replaced is reported as well, and with
+    --json, "replaced" has each: its step, what is shown, and by "copy" or "glossary".
 
     Examples:
         seq2seq-attn translate runs/x test.en > test.de
@@ -92,6 +94,7 @@ def translate(
         printf 'Tom chases Jerry\\t杰瑞' | seq2seq-attn translate demo --tabs prefix
         printf 'Tom chases Jerry\\t一 只 猫' | seq2seq-attn translate demo --tabs constraints --beam-size 5 --json
         seq2seq-attn translate runs/x test.en --avoid a --no-repeat-ngram 3 > test.de
+        seq2seq-attn translate runs/x test.en --replace-unknown --json > test.jsonl
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file
@@ -110,6 +113,7 @@ def translate(
         found = model.stream(asked, options, ensemble=others, weights=weights, progress=advance, say=say)
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
+            unknown.add_replaced(each.by for best in translation.candidates[:1] for each in best.replaced)
             if as_json:
                 answer(translation._replace(token_attention=None).record)
             elif options.n_best > 1:

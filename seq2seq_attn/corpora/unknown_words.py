@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from seq2seq_attn.corpora.vocabulary import Vocabulary
+from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK, Vocabulary
 
 _LONGEST = 100  # characters of a word that is looked up in other forms, so that no input takes long
 
@@ -58,6 +59,16 @@ def _split_unknown_end(word: str, vocabulary: Vocabulary) -> list[str]:
     return [known, end.group()] if end and known else [word]
 
 
+def stand_in(word: str) -> str:
+    """What a picture calls a target token that the model knows as `<unk>` alone.
+
+    >>> stand_in("Zaphod")
+    'Zaphod (<unk>)'
+    """
+    unknown = SPECIALS[UNK]
+    return word if word == unknown else f"{word} ({unknown})"
+
+
 class UnknownCount(NamedTuple):
     """How many words of a text are unknown."""
 
@@ -101,6 +112,7 @@ class UnknownReport:
         self.most = most
         self.lines = self.lines_with_unknown = 0
         self.count = UnknownCount(0, 0)
+        self.replaced: Counter[str | None] = Counter()  # how the unknown words of translations are replaced
 
     def add(self, line: str, unknown: Sequence[str]) -> None:
         """Reports the next line, with its unknown words in their order."""
@@ -116,8 +128,18 @@ class UnknownReport:
             verb = "is" if len(unknown) == 1 else "are"
             self.say(f"line {self.lines}: {len(unknown):,} of {words:,} words {verb} unknown to this model: {listed}")
 
+    def add_replaced(self, replaced_by: Iterable[str | None]) -> None:
+        """Counts the unknown words of a translation by what replaced them: `glossary`, `copy`, or None."""
+        self.replaced.update(replaced_by)
+
     def summarize(self) -> None:
-        """Reports the share of unknown words in all lines, if not every line was reported by itself."""
+        """Reports the share of unknown words in all lines, if not every line was reported by itself.
+
+        Also reports how many unknown words of translations were replaced, if any.
+        """
         if self.most is not None and self.lines_with_unknown > self.most:
             lines = f"{self.lines_with_unknown:,} of {self.lines:,} lines"
             self.say(f"in all, {self.count} are unknown to this model, in {lines}")
+        if written := self.replaced.total():
+            done, listed = written - self.replaced[None], self.replaced["glossary"]
+            self.say(f"replaced {done:,} of {written:,} unknown words in the translations, {listed:,} by the glossary")

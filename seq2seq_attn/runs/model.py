@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -40,7 +40,7 @@ from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say, is_shipped
 from seq2seq_attn.runs.corpora import encode_pairs, load_front_ends
 from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
-from seq2seq_attn.runs.requests import SourceLine, rules_of
+from seq2seq_attn.runs.requests import Replacement, SourceLine, rules_of
 from seq2seq_attn.search.batched import (
     Progress,
     autocast,
@@ -267,10 +267,10 @@ class TrainedModel:
             at_step=self.at_step,
         )
         for index, best in zip(filled, hypotheses, strict=True):
-            found[index] = self._chosen(lines[index], best, options)
+            found[index] = self._chosen(requests[index], best, options)
         return found
 
-    def _chosen(self, source: str, candidates: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
+    def _chosen(self, source: SourceLine, candidates: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
         """The n best of the candidates."""
         if options.mbr is not None:
             return self._by_utility(source, candidates, options.mbr, options)
@@ -287,24 +287,38 @@ class TrainedModel:
         found = zip(lines, self.search(lines, options, **rest), strict=True)
         return [self.text(line, best[0], options) if best else "" for line, best in found]
 
-    def text(self, source: str, hypothesis: Hypothesis, options: SearchOptions) -> str:
+    def text(self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions) -> str:
         """A hypothesis, found with these options, as a line of text; an unknown token is shown as `<unk>`.
 
-        With `options.replace_unknown`, it is shown as the source token that it attends to most, `</s>` left out.
+        With `options.replace_unknown`, the `replacements` are shown instead.
+        """
+        replaced = self.replacements(source, hypothesis, options)
+        return self.target.decode(hypothesis.tokens, (each.text for each in replaced))
+
+    def replacements(
+        self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions
+    ) -> tuple[Replacement, ...]:
+        """What is shown for each unknown token of a hypothesis; nothing unless `options.replace_unknown`.
+
+        It is the source token that it attends to most, `</s>` left out (Jean et al. 2015, sec. 3.3), or what a glossary
+        has for its word (Luong et al. 2015b, sec. 3).
         """
         if not options.replace_unknown or UNK not in hypothesis.tokens or hypothesis.weights is None:
-            return self.target.decode(hypothesis.tokens)
-        attended = self._attended(source, hypothesis.weights[:, :-1])
-        unknown = [shown for index, shown in zip(hypothesis.tokens, attended, strict=False) if index == UNK]
-        return self.target.decode(hypothesis.tokens, unknown)
-
-    def _attended(self, source: str, weights: Tensor) -> list[str]:
-        """For each row of weights (T', S), the source token with the highest one as text; `<unk>` if all are 0."""
-        codec = self.text_source("search.replace_unknown")
-        pieces = codec.pieces(source)
-        return [
-            codec.tokenizer.decode([pieces[int(row.argmax())]]) if bool(row.any()) else SPECIALS[UNK] for row in weights
-        ]
+            return ()
+        line, codec = SourceLine.of(source), self.text_source("search.replace_unknown")
+        pieces, words, word_of = codec.pieces(line.source), codec.words(line.source), codec.word_indices(line.source)
+        found = []
+        for step in (step for step, token in enumerate(hypothesis.tokens) if token == UNK):
+            weights = hypothesis.weights[step, :-1]
+            if not bool(weights.any()):
+                found.append(Replacement(step, SPECIALS[UNK], None))
+                continue
+            position = int(weights.argmax())
+            token = codec.tokenizer.decode([pieces[position]])
+            term = line.term(token, words[word_of[position]])
+            by: Literal["copy", "glossary"] = "copy" if term is None else "glossary"
+            found.append(Replacement(step, term or token, by, position, token))
+        return tuple(found)
 
     def text_source(self, what: str) -> Codec:
         """The codec of the source. UserError, which begins with `what`: the source of this model is not text."""
@@ -449,7 +463,7 @@ class TrainedModel:
         return Shortlist(translations[:, : options.shortlist], frequent[: options.shortlist_frequent])
 
     def _by_utility(
-        self, source: str, candidates: Sequence[Hypothesis], name: str, options: SearchOptions
+        self, source: SourceLine, candidates: Sequence[Hypothesis], name: str, options: SearchOptions
     ) -> list[Hypothesis]:
         """The n best texts among the candidates, each as one hypothesis with its mean utility as score, best first."""
         from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility  # imports sacrebleu

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -24,11 +24,29 @@ class SourceLine(NamedTuple):
     source: str
     prefix: str = ""  # with which the translation begins
     constraints: tuple[str, ...] = ()  # words and phrases that it contains, each as often as it is given
+    terms: tuple[tuple[str, str], ...] = ()  # what a glossary has of the source, and the target of each
 
     @classmethod
     def of(cls, given: str | SourceLine) -> SourceLine:
         """The line itself; text is a line of which nothing is asked."""
         return given if isinstance(given, SourceLine) else cls(given)
+
+    def phrases(self, target: Codec, options: SearchOptions) -> tuple[str, ...]:
+        """What the translation must contain: the constraints, and the targets of the terms.
+
+        With `options.replace_unknown`, the term of a source word that the model cannot write is left to the replacement
+        of `<unk>`.
+        """
+        left = [
+            options.replace_unknown and len(source.split()) == 1 and UNK in target.encode(term)
+            for source, term in self.terms
+        ]
+        return (*self.constraints, *(term for (_, term), is_left in zip(self.terms, left, strict=True) if not is_left))
+
+    def term(self, token: str, word: str) -> str | None:
+        """What the glossary has for a token of the source, or within its word; None if it has nothing."""
+        known = dict(self.terms)
+        return known.get(token) or next((target for _, target in Glossary(known).terms(word)), None)
 
 
 class Constraint(NamedTuple):
@@ -38,11 +56,21 @@ class Constraint(NamedTuple):
     steps: tuple[int, int] | None  # the first of its tokens and the one after its last; None if it is not there
 
 
+class Replacement(NamedTuple):
+    """An unknown word of a translation, and what is shown in its place."""
+
+    step: int  # which predicted `<unk>`
+    text: str  # what is shown
+    by: Literal["copy", "glossary"] | None  # None: nothing was attended to, so `<unk>` is shown
+    position: int | None = None  # of the source token that it attends to most
+    source: str | None = None  # this token
+
+
 class Glossary:
     """Target phrases for source phrases, which are looked for as whole words, the longest first.
 
-    >>> Glossary({"house": "Haus", "White House": "Weißes Haus"}).constraints("The White House is no house.")
-    ('Weißes Haus', 'Haus')
+    >>> Glossary({"house": "Haus", "White House": "Weißes Haus"}).terms("The White House is no house.")
+    (('White House', 'Weißes Haus'), ('house', 'Haus'))
     """
 
     def __init__(self, entries: Mapping[str, str]) -> None:
@@ -67,9 +95,9 @@ class Glossary:
                 raise UserError(f"{path}:{number}: {fields[0]!r} has another target above; leave one of them")
         return cls(entries)
 
-    def constraints(self, source: str) -> tuple[str, ...]:
-        """The target phrases for what is found in a source, in its order."""
-        return tuple(self.entries[found[0]] for found in self._pattern.finditer(source))
+    def terms(self, source: str) -> tuple[tuple[str, str], ...]:
+        """What is found in a source, in its order, each with its target phrase."""
+        return tuple((found[0], self.entries[found[0]]) for found in self._pattern.finditer(source))
 
 
 _MISSING = object()  # in place of a value, where another iterable is longer
@@ -99,8 +127,8 @@ def lines_of(
             raise UserError(
                 f"constraints of sentence {number}: a list of phrases, got {phrases!r}; write [{phrases!r}]"
             )
-        found = () if glossary is None else glossary.constraints(of["sentences"])
-        yield SourceLine(of["sentences"], of.get("prefixes", ""), (*phrases, *found))
+        found = () if glossary is None else glossary.terms(of["sentences"])
+        yield SourceLine(of["sentences"], of.get("prefixes", ""), tuple(phrases), found)
 
 
 def rules_of(
@@ -112,12 +140,13 @@ def rules_of(
     translation may be, a constraint is blank or unknown to the model, or nothing but a beam search can meet it; or a
     phrase of `options.avoid` is blank.
     """
-    if not (any(line.prefix or line.constraints for line in lines) or options.has_rules):
+    if not (any(line.prefix or line.constraints or line.terms for line in lines) or options.has_rules):
         return None
     avoided = _avoided(target, options.avoid)
     rules = []
     for number, line in enumerate(lines, first_line):
-        phrases = [_required(target, phrase, avoided, f"line {number}") for phrase in line.constraints]
+        asked = line.phrases(target, options)
+        phrases = [_required(target, phrase, avoided, f"line {number}") for phrase in asked]
         rules.append(LineRules(target.encode(line.prefix)[:-1], phrases))
         if rules[-1].length > options.max_length:
             raise UserError(
@@ -134,17 +163,17 @@ def rules_of(
     return CorpusRules(rules, SearchRules(avoided, options.no_repeat_ngram, begins_word))
 
 
-def met(target: Codec, line: SourceLine, tokens: Sequence[int]) -> tuple[Constraint, ...]:
+def met(target: Codec, phrases: Sequence[str], tokens: Sequence[int]) -> tuple[Constraint, ...]:
     """Where the tokens of a translation, without `</s>`, are what was asked of it."""
     used: set[int] = set()
     found = []
-    for phrase in line.constraints:
+    for phrase in phrases:
         ids = target.encode(phrase)[:-1]
         ends = range(len(ids), len(tokens) + 1)
         places = (end - len(ids) for end in ends if end == len(tokens) or target.begins_word[tokens[end]])
         start = next((each for each in places if each not in used and tokens[each : each + len(ids)] == ids), None)
         if start is not None:
-            used.update(range(start, start + len(ids)) if line.constraints.count(phrase) > 1 else ())
+            used.update(range(start, start + len(ids)) if phrases.count(phrase) > 1 else ())
         found.append(Constraint(phrase, None if start is None else (start, start + len(ids))))
     return tuple(found)
 
@@ -155,7 +184,10 @@ def _required(target: Codec, phrase: str, avoided: Iterable[tuple[int, ...]], pl
     if not ids:
         raise UserError(f"{place}: the constraint {phrase!r} is blank; give a word or a phrase")
     if UNK in ids:
-        raise UserError(f"{place}: the constraint {phrase!r} has a word that this model cannot write; leave it out")
+        raise UserError(
+            f"{place}: the constraint {phrase!r} has a word that this model cannot write; leave it out, or "
+            "give replace_unknown, by which a glossary replaces words that the model writes as <unk>"
+        )
     for other in avoided:
         if any(tuple(ids[start : start + len(other)]) == other for start in range(len(ids))):
             raise UserError(f"{place}: the constraint {phrase!r} is to be avoided as well; leave out one of the two")

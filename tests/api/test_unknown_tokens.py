@@ -7,6 +7,7 @@ import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn.api.scores import Scores
+from seq2seq_attn.cli import main
 from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility
 from seq2seq_attn.evaluation.metrics import METRICS
 
@@ -63,6 +64,50 @@ def test_an_unknown_word_is_replaced_by_the_source_token_that_it_attends_to(mode
     # What is not in the vocabulary is read back as unknown, so the score of the text is that of the search here, too.
     scores = model.score([(each.source, each.text) for each in found[:3]]).log_probabilities
     assert scores == pytest.approx([each.candidates[0].log_probability for each in found[:3]], abs=1e-4)
+
+
+def test_a_replaced_word_is_marked_with_its_source_word_and_how_it_was_found(model, letter):
+    """The expected step, position and word come from the words written backwards, not from the weights."""
+    source = SIDES[0]
+    position = source.split().index(letter)
+    step = len(source.split()) - 1 - position
+    glossary = {letter: "zeta eta", **{each: each for each in {"a", "b", "c"} - {letter}}}
+    for terms, shown, by in ((None, letter, "copy"), (glossary, "zeta eta", "glossary")):
+        (found,) = model.translate([source], replace_unknown=True, glossary=terms, weights=True)
+        (best,) = found.candidates
+        assert best.text == source[::-1].replace(letter, shown)
+        assert best.replaced == ((step, shown, by, position, letter),)
+        assert found.record["translations"][0]["replaced"] == [
+            {"step": step, "text": shown, "by": by, "position": position, "source": letter}
+        ]
+        assert found.attention.target[step] == f"{shown} (<unk>)"
+        assert found.token_attention.translations[0].tokens[step] == "<unk>"
+    maps = model.attention_maps(source, best.text.replace(shown, letter))
+    assert maps.cross.target[step] == f"{letter} (<unk>)" == model.attention(source, source[::-1]).target[step]
+    assert "replaced" not in model.translate([source])[0].record["translations"][0]
+
+
+def test_translate_counts_what_it_replaced(model, letter, tmp_path, capsys):
+    (tmp_path / "source").write_text("".join(f"{side}\n" for side in SIDES))
+    (tmp_path / "terms").write_text(f"{letter}\tzeta\n")
+    command = ["translate", str(model.folder), str(tmp_path / "source"), "--replace-unknown"]
+    for more, listed in ((), 0), (("--glossary", str(tmp_path / "terms")), 3):
+        with pytest.raises(SystemExit):
+            main([*command, *more])
+        assert (
+            f"replaced 3 of 3 unknown words in the translations, {listed} by the glossary\n" in capsys.readouterr().err
+        )
+
+
+def test_a_glossary_asks_for_what_the_model_can_write_and_replaces_what_it_cannot(model, letter):
+    known = min({"a", "b", "c"} - {letter})
+    with pytest.raises(s2s.UserError, match="line 1"):
+        model.translate([letter], glossary={letter: "zeta"})
+    (found,) = model.translate([f"{letter} {known}"], glossary={letter: "zeta", known: known}, replace_unknown=True)
+    assert [each.phrase for each in found.candidates[0].constraints] == [known]
+    assert found.text == f"{known} zeta"
+    with pytest.raises(s2s.UserError, match="line 1"):  # of two source words: nothing says which of them is replaced
+        model.translate([f"{letter} {known}"], glossary={f"{letter} {known}": "zeta"}, replace_unknown=True)
 
 
 def test_a_model_without_weights_refuses_to_replace_unknown_words(compared, backwards, tmp_path):
