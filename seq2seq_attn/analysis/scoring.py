@@ -11,13 +11,14 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
+from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.groups import Band, scores_by_length
-from seq2seq_attn.evaluation.metrics import ForcedTest, score_forced, score_translations, with_given_files
+from seq2seq_attn.evaluation.metrics import ForcedTest, score_forced, score_lines, score_translations, with_given_files
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import locked
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
-from seq2seq_attn.runs.corpora import read_test
+from seq2seq_attn.runs.corpora import TestSet, read_test
 from seq2seq_attn.runs.folder import write_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
@@ -70,12 +71,18 @@ class TestResult(NamedTuple):
 
 
 def evaluate(
-    model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
+    model: TrainedModel,
+    folder: Path,
+    progress: Progress | None = None,
+    say: Say = lambda _: None,
+    *,
+    per_line: bool = False,
 ) -> dict[str, Any]:
     """Translate the test set, write translations and attention record to the run folder, and add scores to its metrics.
 
     Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `by_length` is a list
-    of length bands with their score in the first metric. UserError: the configuration has no test set, another process
+    of length bands with their score in the first metric; `per_line` adds the scores of each line, which are not kept.
+    UserError: the configuration has no test set, another process
     writes to the folder, or the folder is part of the package.
     """
     if is_shipped(folder):
@@ -88,19 +95,20 @@ def evaluate(
         write_recorded(folder, {TRANSLATIONS: "".join(f"{line}\n" for line in tested.translations).encode()})
         tested.attention.save(folder)
         write_metrics(folder, {"test": tested.scores})
-    return tested.scores
+    if not per_line:
+        return tested.scores
+    _, expected = _test_set(model)
+    chosen = with_given_files(model.config.evaluation.chosen, expected)
+    return tested.scores | {"per_line": score_lines([(TRANSLATIONS, tested.translations)], expected, chosen)}
 
 
 def score_test(
     model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
 ) -> TestResult:
     """Translations, scores and attention record of the test set of a run; as `evaluate`, but nothing is written."""
-    files, options = model.config.data.test, model.config.evaluation
-    if files is None:
-        raise UserError("the configuration has no data.test to evaluate on")
-    test_set = read_test(files, model.source.words)
+    options = model.config.evaluation
+    test_set, expected = _test_set(model)
     pairs = test_set.pairs
-    expected = model.config.expected(test_set.references, pairs.source, test_set.lc_tok)
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
     scores = score_translations(translations, expected, with_given_files(options.chosen, expected))
@@ -109,6 +117,15 @@ def score_test(
         scores["by_length"] = scores_by_length(counts, test_set.source_lengths, length_bands(options))
     forced_scores, attention = score_references(model, pairs, test_set.gold)
     return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention)
+
+
+def _test_set(model: TrainedModel) -> tuple[TestSet, Expected]:
+    """The test set of the configuration, and what its translations are scored against."""
+    files = model.config.data.test
+    if files is None:
+        raise UserError("the configuration has no data.test to evaluate on")
+    test_set = read_test(files, model.source.words)
+    return test_set, model.config.expected(test_set.references, test_set.pairs.source, test_set.lc_tok)
 
 
 def score_references(

@@ -550,12 +550,13 @@ class Model:
 
         return StateIndex.of_run(self.trained, self.folder, warn)
 
-    def evaluate(self, *, progress: Progress | None = None, say: Say = warn) -> Scores:
+    def evaluate(self, *, per_line: bool = False, progress: Progress | None = None, say: Say = warn) -> Scores:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.
 
         Translations and scores are saved in the run folder.
 
         Args:
+            per_line: Add the scores of each line, which are not saved, as `s2s.evaluate` does.
             progress: Called after each batch with its number of sentences.
             say: Called with warnings.
 
@@ -568,7 +569,7 @@ class Model:
         from seq2seq_attn.analysis.scoring import evaluate
         from seq2seq_attn.api.scores import Scores
 
-        return Scores(evaluate(self.trained, self.folder, progress, say))
+        return Scores(evaluate(self.trained, self.folder, progress, say, per_line=per_line))
 
     @takes(FaithfulnessOptions)
     def faithfulness(self, pairs: Pairs, *, progress: Progress | None = None, **options: Any) -> Faithfulness:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from seq2seq_attn import __version__
 from seq2seq_attn.analysis.scoring import AttentionRecord
 from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.config import Config
@@ -15,7 +14,7 @@ from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, Counting, chrf_counting
 from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_translations, with_given_files
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
-from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
+from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_signature, joint_test
 from seq2seq_attn.results.breakdowns import ENOUGH
 from seq2seq_attn.results.differences import Difference, JointTest, PairedComparison, Significance
 from seq2seq_attn.results.evidence import RunEvidence
@@ -157,11 +156,7 @@ def differences(arms: Mapping[str, Arm], pairs: Sequence[tuple[str, str]]) -> Di
     if any(randomizations):
         signatures["randomization"] = "; ".join(dict.fromkeys(each.signature for each in randomizations if each))
     if any(joint[main]):
-        first = both[main][0][0]
-        sources = "" if first.source_of is None else f"|sources:{first.sources}"
-        signatures["joint"] = (
-            f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345{sources}|version:seq2seq_attn-{__version__}"
-        )
+        signatures["joint"] = joint_signature(both[main][0][0])
     return Differences(comparisons, signatures)
 
 

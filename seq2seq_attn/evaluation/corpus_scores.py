@@ -67,6 +67,13 @@ class Score(NamedTuple):
     signature: str  # sacrebleu's, including its version: all settings that the number depends on
 
 
+class SentenceScores(NamedTuple):
+    """The score of each translation by itself, with the signature."""
+
+    values: list[float]
+    signature: str
+
+
 def bleu(translations: Sequence[str], expected: Expected) -> Score:
     """Corpus BLEU (Papineni et al., 2002) of detokenized lines; higher is better.
 
@@ -85,15 +92,42 @@ def ter(translations: Sequence[str], expected: Expected) -> Score:
 
     Of several references, the edits are those to the nearest, and the words are their mean number. Errors as in `bleu`.
     """
+    return _corpus_score(_ter_metric(), translations, expected)
+
+
+def _ter_metric() -> TER:
     metric = TER()
     metric.tokenizer = _TOKENIZERS.setdefault("TER", metric.tokenizer)  # as in `bleu_metric`
-    return _corpus_score(metric, translations, expected)
+    return metric
 
 
 def _corpus_score(metric: SacrebleuMetric, translations: Sequence[str], expected: Expected) -> Score:
     expected.require_pairs(translations)
     result = metric.corpus_score(translations, expected.for_sacrebleu)
     return Score(float(result.score), str(metric.get_signature()))
+
+
+def sentence_bleu(translations: Sequence[str], expected: Expected) -> SentenceScores:
+    """Sentence BLEU as sacrebleu computes it: over the orders of n-grams that a translation is long enough for.
+
+    Orders without a match are smoothed by halving (`smooth:exp` and `eff:yes` in the signature; method 3 of Chen and
+    Cherry, 2014). Errors as in `bleu`.
+    """
+    metric = bleu_metric(expected.tokenize, expected.lowercase, by_sentence=True)
+    return _sentence_scores(metric, translations, expected)
+
+
+def sentence_ter(translations: Sequence[str], expected: Expected) -> SentenceScores:
+    """The TER of each translation; as in `ter`."""
+    return _sentence_scores(_ter_metric(), translations, expected)
+
+
+def _sentence_scores(metric: SacrebleuMetric, translations: Sequence[str], expected: Expected) -> SentenceScores:
+    """As `sentence_score` of each, with one signature for all."""
+    expected.require_pairs(translations)
+    counts = metric._extract_corpus_statistics(translations, expected.for_sacrebleu)
+    values = [float(metric._aggregate_and_compute([each]).score) for each in counts]
+    return SentenceScores(values, str(metric.get_signature()))
 
 
 def comet(translations: Sequence[str], expected: Expected) -> Score | None:
@@ -103,6 +137,18 @@ def comet(translations: Sequence[str], expected: Expected) -> Score | None:
     be compared. None without it or without sources. UserError: the package or the checkpoint is missing; otherwise
     errors as in `bleu`.
     """
+    found = _comet_prediction(translations, expected)
+    return None if found is None else Score(100 * float(found[0].system_score), found[1])
+
+
+def sentence_comet(translations: Sequence[str], expected: Expected) -> SentenceScores | None:
+    """The COMET of each translation, whose mean is that of the corpus; as in `comet`."""
+    found = _comet_prediction(translations, expected)
+    return None if found is None else SentenceScores([100 * float(each) for each in found[0].scores], found[1])
+
+
+def _comet_prediction(translations: Sequence[str], expected: Expected) -> tuple[Any, str] | None:
+    """What the model says, and the signature."""
     if expected.comet is None or not expected.sources:
         return None
     expected.require_pairs(translations)
@@ -110,9 +156,8 @@ def comet(translations: Sequence[str], expected: Expected) -> Score | None:
     scorer = _comet_model(expected.comet)
     sides = zip(expected.sources, translations, expected.references[0], strict=True)
     rows = [{"src": source, "mt": ours, "ref": theirs} for source, ours, theirs in sides]
-    value = float(scorer.predict(rows, progress_bar=False).system_score)
     settings = f"model:{expected.comet.stem}|scale:100|version:unbabel-comet-{version('unbabel-comet')}"
-    return Score(100 * value, settings)
+    return scorer.predict(rows, progress_bar=False), settings
 
 
 def require_comet(model: Path) -> None:
@@ -224,6 +269,27 @@ def lc_norm_tok(line: str, language: str) -> str:
     normalized = normalizer.normalize(line.lower() + "\n")
     tokenized: str = tokenizer.tokenize(normalized, escape=True, return_str=True)
     return tokenized
+
+
+def of_lc_tok(expected: Expected) -> tuple[Expected, str] | None:
+    """What lines that are lowercased, normalized and tokenized are compared with, and the steps; None: not available.
+
+    The steps stand at the end of a signature.
+    """
+    if expected.lc_tok is None:
+        return None
+    language = expected.language
+    steps = f"hyp:lowercase+moses-normalize+moses-tokenize.{language}|sacremoses:{version('sacremoses')}"
+    return Expected([expected.lc_tok], tokenize="none", lowercase=True), steps
+
+
+def sentence_lc_tok(translations: Sequence[str], expected: Expected) -> SentenceScores | None:
+    """Sentence BLEU of lines against those of a `*.lc.norm.tok.LANGUAGE` file, if there is one."""
+    if (found := of_lc_tok(expected)) is None:
+        return None
+    plain, steps = found
+    values, signature = sentence_bleu([lc_norm_tok(line, expected.language) for line in translations], plain)
+    return SentenceScores(values, f"{signature}|{steps}")
 
 
 @cache

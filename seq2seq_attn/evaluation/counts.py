@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 from seq2seq_attn import __version__
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.corpus_scores import Expected, bleu_metric, lc_norm_tok
+from seq2seq_attn.evaluation.corpus_scores import Expected, bleu_metric, lc_norm_tok, of_lc_tok
 
 Runs = Sequence[Sequence[str]]  # one list of translations per training seed; a single system is [translations]
 
@@ -202,14 +201,13 @@ def lc_tok_counting(expected: Expected) -> Counting | None:
     Comparable with papers that do the same, and not with BLEU of the cased text. The signature is sacrebleu's with the
     preprocessing appended. Errors as in `corpus_scores.bleu`.
     """
-    if expected.lc_tok is None:
+    if (found := of_lc_tok(expected)) is None:
         return None
-    language = expected.language
-    plain = bleu_counting(Expected([expected.lc_tok], tokenize="none", lowercase=True))
-    steps = f"hyp:lowercase+moses-normalize+moses-tokenize.{language}|sacremoses:{version('sacremoses')}"
+    lowercased, steps = found
+    plain = bleu_counting(lowercased)
 
     def count(translations: Sequence[str]) -> NDArray[np.int64]:
-        return plain.count([lc_norm_tok(line, language) for line in translations])
+        return plain.count([lc_norm_tok(line, expected.language) for line in translations])
 
     return Counting(count, plain.score, f"{plain.signature}|{steps}")
 

@@ -41,11 +41,16 @@ def scores_by_length(
     """The scores of the sentences in each band of source lengths, as plain values for JSON.
 
     The counts of a band are summed, and the scores of sentences are not averaged. Bands without a sentence are left
-    out, and so are sentences outside all bands. `counts` has one run.
+    out, and so are sentences outside all bands. Of several runs, the score is their mean.
     """
     filled = {band: rows for band in bands if (rows := [row for row, length in enumerate(lengths) if length in band])}
     return [
-        {"low": band.low, "high": band.high, "sentences": len(rows), "score": float(counts.select(rows).scores()[0])}
+        {
+            "low": band.low,
+            "high": band.high,
+            "sentences": len(rows),
+            "score": float(counts.select(rows).scores().mean()),
+        }
         for band, rows in filled.items()
     ]
 

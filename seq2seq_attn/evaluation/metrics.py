@@ -30,7 +30,18 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, alignment_error_rate
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
-from seq2seq_attn.evaluation.corpus_scores import Expected, Score, bleu, comet, ter
+from seq2seq_attn.evaluation.corpus_scores import (
+    Expected,
+    Score,
+    SentenceScores,
+    bleu,
+    comet,
+    sentence_bleu,
+    sentence_comet,
+    sentence_lc_tok,
+    sentence_ter,
+    ter,
+)
 from seq2seq_attn.evaluation.counts import (
     CorpusCounts,
     Counting,
@@ -80,6 +91,8 @@ class Metric:
         from_translations: The score of a corpus, of a metric that does not count, or that has more to say than its
             counts: sacrebleu warns of lines that look tokenized. None as above.
         from_forced: The score by forced decoding; it gives None where the metric is not defined for model or test set.
+        from_sentences: The scores of single translations, of a metric that does not count, or counts otherwise there:
+            BLEU of a sentence leaves out the orders that it is too short for. None as above.
         signature: Of a metric from forced decoding; `{tokenizer}` stands for the model's tokenizer.
         floor: A worse score is that of a model that has learned nothing; None: every score carries information.
         gain: An improvement that matters, in points.
@@ -99,6 +112,7 @@ class Metric:
     counting: Callable[[Expected], Counting | None] | None = None
     from_translations: Callable[[Sequence[str], Expected], Score | None] | None = None
     from_forced: Callable[[ForcedTest], float | None] | None = None
+    from_sentences: Callable[[Sequence[str], Expected], SentenceScores | None] | None = None
     signature: str = ""
     floor: float | None = None
     gain: float = 0.5
@@ -153,6 +167,17 @@ class Metric:
             return self.from_translations(translations, expected)
         counting = None if self.counting is None else self.counting(expected)
         return None if counting is None else Score(counting.score_corpus(translations), counting.signature)
+
+    def score_sentences(self, translations: Sequence[str], expected: Expected) -> SentenceScores | None:
+        """The score of each translation; None where the metric is not defined, or has no score of single translations.
+
+        Raises:
+            UserError: As in `score`.
+        """
+        if self.from_sentences is not None:
+            return self.from_sentences(translations, expected)
+        counting = None if self.counting is None else self.counting(expected)
+        return None if counting is None else SentenceScores(counting.score_sentences(translations), counting.signature)
 
 
 # What training minimizes, as the metric that a run without a better one is validated by.
@@ -228,6 +253,36 @@ def score_translations(translations: Sequence[str], expected: Expected, metrics:
     return {key: {"value": each.value, "signature": each.signature} for key, each in scores.items() if each is not None}
 
 
+def score_lines(
+    outputs: Sequence[tuple[str, Sequence[str]]], expected: Expected, metrics: Iterable[Metric]
+) -> dict[str, Any]:
+    """The score of each line of each output by each metric, as plain values.
+
+    Args:
+        outputs: Translations of the test set, each with a name.
+        expected: What they are scored against.
+        metrics: A metric without a score of single translations has no values, and None for its signature.
+
+    Returns:
+        `signatures` by the keys of the metrics, and `lines`, a list of {output, line, KEY: value, ...}, line from 1.
+
+    Raises:
+        UserError: As in `Metric.score`.
+    """
+    signatures: dict[str, str | None] = {}
+    lines: list[dict[str, Any]] = []
+    chosen = list(metrics)
+    for name, translations in outputs:
+        found = {metric.key: metric.score_sentences(translations, expected) for metric in chosen}
+        signatures = {key: each and each.signature for key, each in found.items()}
+        columns = {key: each.values for key, each in found.items() if each is not None}
+        lines += (
+            {"output": name, "line": number + 1} | {key: values[number] for key, values in columns.items()}
+            for number in range(len(translations))
+        )
+    return {"signatures": signatures, "lines": lines}
+
+
 def score_forced(test: ForcedTest) -> dict[str, float | None]:
     """All metrics of forced decoding, as {key: value}; None where a metric is not defined."""
     return {metric.key: metric.from_forced(test) for metric in METRICS.values() if metric.from_forced is not None}
@@ -254,6 +309,7 @@ _OF_THE_PACKAGE = (
         "n-grams of words that the reference has as well",
         counting=bleu_counting,
         from_translations=bleu,
+        from_sentences=sentence_bleu,
         floor=1.0,
         is_prominent=True,
     ),
@@ -265,12 +321,22 @@ _OF_THE_PACKAGE = (
         "higher",
         "lowercased and tokenized",
         counting=lc_tok_counting,
+        from_sentences=sentence_lc_tok,
         needs="lc_tok",
         is_prominent=True,
     ),
     Metric("chrf", "chrF2", "chrF", 1, "higher", "F2 of character n-grams", counting=chrf_counting, floor=1.0),
     # sacrebleu takes a minute for a thousand long, bad translations, too long to count them for every comparison.
-    Metric("ter", "TER", "TER", 1, "lower", "edits per 100 reference words", from_translations=ter),
+    Metric(
+        "ter",
+        "TER",
+        "TER",
+        1,
+        "lower",
+        "edits per 100 reference words",
+        from_translations=ter,
+        from_sentences=sentence_ter,
+    ),
     Metric(
         "comet",
         "COMET",
@@ -279,6 +345,7 @@ _OF_THE_PACKAGE = (
         "higher",
         "score of a trained model, times 100",
         from_translations=comet,
+        from_sentences=sentence_comet,
         needs="comet",
     ),
     Metric(

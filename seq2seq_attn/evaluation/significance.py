@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm, t
 
+from seq2seq_attn import __version__
 from seq2seq_attn.evaluation.counts import CorpusCounts
 
 LEVEL, POWER = 0.05, 0.80
@@ -122,6 +123,12 @@ def joint_test(system: RunScores, baseline: RunScores, paired: bool = False) -> 
     half = float(t.ppf(CENTRAL_95, freedom)) * error
     p_value = float(2 * t.sf(abs(gap) / error, freedom))
     return JointResult(gap, gap - half, gap + half, p_value, freedom, paired, training_noise, sentences)
+
+
+def joint_signature(counts: CorpusCounts) -> str:
+    """The settings of the joint test in this metric, in sacrebleu's form."""
+    sources = "" if counts.source_of is None else f"|sources:{counts.sources}"
+    return f"test:obuchowski-rockette|df:hillis|bs:1000|seed:12345{sources}|version:seq2seq_attn-{__version__}"
 
 
 def _freedom(noise: NDArray[np.float64], freedoms: NDArray[np.int64], sentences: float) -> NDArray[np.float64]:

@@ -1,10 +1,17 @@
-"""Scores of the output of any system."""
+"""Scores of the outputs of any system."""
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli import main
+from seq2seq_attn.comparison.arms import Arm, differences
+from seq2seq_attn.evaluation.corpus_scores import Expected
+from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
 
 REFERENCES = ["the cat sat on the mat", "a dog ran to the big house", "they saw it there at once"]
 GOOD = ["the cat sat on a mat", "a dog ran to the big house", "they saw it here at once"]
@@ -120,3 +127,95 @@ def test_numbers_of_lines_that_differ_are_named(files):
         s2s.evaluate("good", REFERENCES[:2])
     with pytest.raises(s2s.UserError, match="nowhere: no such file"):
         s2s.evaluate("nowhere", "references")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Three outputs of two systems for forty sentences each, and their references; the second is worse."""
+    draw = random.Random(1)
+    references = [" ".join(draw.choices("abcdefgh", k=draw.randint(5, 17))) for _ in range(40)]
+
+    def output(rate):
+        return [" ".join("x" if draw.random() < rate else word for word in line.split()) for line in references]
+
+    return [output(rate) for rate in (0.2, 0.22, 0.21)], [output(rate) for rate in (0.3, 0.31, 0.33)], references
+
+
+def test_several_runs_of_two_systems_have_the_joint_test_of_compare(trained):
+    ours, theirs, references = trained
+    found = s2s.evaluate(ours, references, baseline=theirs)
+    each = [sacrebleu.corpus_bleu(run, [references]).score for run in ours]
+    assert found["bleu"]["runs"] == pytest.approx(each)
+    assert found["bleu"]["value"] == pytest.approx(sum(each) / 3)
+    arms = {}
+    for name, runs in {"ours": ours, "theirs": theirs}.items():
+        begun = [SimpleNamespace(metrics={"initial_weights": name}) for _ in runs]
+        data = SimpleNamespace(train="t", longest_training=50)
+        training = SimpleNamespace(batch_size=1, batch_unit="sentences")
+        config = SimpleNamespace(data=data, text=None, training=training)
+        counts = {"bleu": CorpusCounts.of(bleu_counting(Expected([references])), runs)}
+        arms[name] = Arm([SimpleNamespace(seed=seed, config=config) for seed in range(3)], begun, [], counts)
+    (compared,), signatures = differences(arms, [("ours", "theirs")])
+    joint = compared.joint
+    assert found["joint"] == {
+        "difference": compared.difference, "low": joint.low, "high": joint.high, "p_value": joint.p_value,
+        "degrees_of_freedom": joint.degrees_of_freedom, "detectable": joint.detectable,
+        "signature": signatures["joint"],
+    }  # fmt: skip
+    assert (found["difference"]["low"], found["difference"]["high"]) == (compared.low, compared.high)
+    assert found["randomization"]["p_value"] == compared.randomization.p_value
+    shown = repr(found)
+    assert "mean of 3 runs, standard deviation" in shown
+    assert f"95 % interval [{joint.low:+.2f}, {joint.high:+.2f}] over training runs and sentences" in shown
+    assert "of these runs alone: 95 % interval" in shown
+
+
+def test_where_there_is_no_joint_test_the_reason_is_said_and_the_others_are_there(trained):
+    ours, theirs, references = trained
+    uneven = s2s.evaluate(ours, references, baseline=theirs[0])
+    assert "a single run of a system" in uneven["joint"]["untested"]
+    assert "randomization" not in uneven
+    assert "no test over training runs: a single run" in repr(uneven)
+    few = s2s.evaluate([run[:29] for run in ours], references[:29], baseline=[run[:29] for run in theirs])
+    assert "30 different sentences, and these are 29" in few["joint"]["untested"]
+    copies = s2s.evaluate([ours[0], ours[0]], references, baseline=theirs)
+    assert "copies" in copies["joint"]["untested"]
+    single = s2s.evaluate(ours[0], references, baseline=theirs[0])
+    assert "joint" not in single
+    assert "runs" not in single["bleu"]
+    assert single == s2s.evaluate([ours[0]], references, baseline=[theirs[0]])
+
+
+def test_the_mean_by_source_length_is_that_of_the_runs(trained):
+    ours, _, references = trained
+    bands = [s2s.evaluate(run, references, source=references)["by_length"] for run in ours]
+    for place, band in enumerate(s2s.evaluate(ours, references, source=references)["by_length"]):
+        assert band["score"] == pytest.approx(sum(each[place]["score"] for each in bands) / 3)
+
+
+def test_scores_per_line_are_records_of_every_output(files):
+    found = s2s.evaluate(Path("good"), "references", baseline=[BAD, GOOD], per_line=True)
+    lines = found["per_line"]["lines"]
+    assert [each["output"] for each in lines] == ["good"] * 3 + ["baseline 1"] * 3 + ["baseline 2"] * 3
+    assert lines[1] == {"output": "good", "line": 2, "bleu": 100.0, "chrf": 100.0, "ter": 0.0, "exact_match": 100.0} | {
+        key: pytest.approx(lines[1][key]) for key in ("bleu", "chrf")
+    }
+    assert lines[:3] == [{**each, "output": "good"} for each in lines[6:]]
+    assert "BLEU per line" in repr(found)
+    assert "smooth:exp" in found["per_line"]["signatures"]["bleu"]
+    without = s2s.evaluate(Path("good"), "references", baseline=[BAD, GOOD])
+    assert found == without | {"per_line": found["per_line"]}
+
+
+def test_a_run_of_two_systems_or_of_another_length_is_named(files):
+    good, bad = Path("good"), Path("bad")
+    with pytest.raises(s2s.UserError, match="good: given twice"):
+        s2s.evaluate([good, bad, good], "references")
+    with pytest.raises(s2s.UserError, match="good: given twice"):
+        s2s.evaluate([good, bad], "references", baseline=good)
+    assert s2s.evaluate(good, "references", baseline=good)["difference"]["p_value"] == 1
+    Path("short").write_text("one\n")
+    with pytest.raises(s2s.UserError, match="short has 1 lines and references has 3"):
+        s2s.evaluate([good, Path("short")], "references")
+    with pytest.raises(s2s.UserError, match="baseline 2 has 2 lines and references has 3"):
+        s2s.evaluate(good, "references", baseline=[BAD, BAD[:2]])

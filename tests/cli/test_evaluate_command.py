@@ -1,5 +1,6 @@
 """`evaluate`: scores of a run, and of any system's output."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -55,6 +56,27 @@ def test_options_are_the_arguments_of_the_function(program, good, files):
     assert {"wer", "bleu", "bleu_lc_tok", "by_length", "difference", "randomization"} <= set(found)
 
 
+def test_runs_are_repeated_options_and_the_scores_of_lines_a_table(program, good, files):
+    options = [*good, "--hypotheses", files / "bad", "--per-line", files / "lines.tsv"]
+    answer = json.loads(program("evaluate", *options, "--json").out)
+    expected = s2s.evaluate([files / "good", files / "bad"], REFERENCES, per_line=True)
+    assert answer == json.loads(to_json(expected))
+    with (files / "lines.tsv").open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [{key: str(value) for key, value in line.items()} for line in expected["per_line"]["lines"]] == rows
+    assert "BLEU per line" in program("evaluate", *options).out
+
+
+def test_the_lines_of_a_run_are_scored_and_not_kept_in_its_scores(program, trained):
+    answer = json.loads(program("evaluate", trained, "--per-line", trained.parent / "lines.tsv", "--json").out)
+    scores = json.loads((trained / "metrics.json").read_text())["test"]
+    assert {key: value for key, value in answer.items() if key != "per_line"} == scores
+    translations = (trained / "test.translations.txt").read_text().splitlines()
+    matches = [line["exact_match"] for line in answer["per_line"]["lines"]]
+    assert len(matches) == len(translations)
+    assert sum(matches) / len(matches) == pytest.approx(scores["exact_match"]["value"])
+
+
 def test_files_are_scored_without_torch(files):
     arguments = ["evaluate", "--hypotheses", str(files / "good"), "--references", str(files / "references")]
     script = f"""
@@ -76,6 +98,7 @@ finally:
         ["--hypotheses", "h"],
         ["run", "--baseline", "b"],
         ["--links", "l"],
+        ["--links", "l", "--gold", "g", "--per-line", "f"],
         ["--links", "l", "--gold", "g", "--references", "r"],
         ["--links", "l", "--gold", "g", "--tokenize", "zh"],
         ["run", "--tokenize", "zh"],

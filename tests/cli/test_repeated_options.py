@@ -9,7 +9,7 @@ from seq2seq_attn.cli.app import app
 @pytest.mark.parametrize(
     "given",
     [
-        ["evaluate", "--hypotheses", "h", "--references", "r", "--hypotheses", "g"],
+        ["evaluate", "--hypotheses", "h", "--references", "r", "--source", "s", "--source", "t"],
         ["evaluate", "--hypotheses", "h", "--references", "r", "--tokenize", "zh", "--tokenize=zh"],
         ["translate", "demo", "--beam-size", "2", "--beam-size", "3"],
         ["translate", "demo", "--sampling", "--no-sampling"],

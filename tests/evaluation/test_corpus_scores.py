@@ -22,6 +22,7 @@ from seq2seq_attn.evaluation.corpus_scores import (
     comet,
     default_tokenizer,
     lc_norm_tok,
+    sentence_comet,
     tokenizer_remark,
 )
 from seq2seq_attn.evaluation.counts import chrf_counting
@@ -263,6 +264,10 @@ def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_pac
         assert score.value == pytest.approx(100 * (1 / 2 + 1 / 4) / 2)
     assert score.signature == "model:wmt22|scale:100|version:unbabel-comet-2.2"
     assert loaded == [str(path)]
+    of_lines = sentence_comet(
+        ["a b", "c"], Expected([["a x", "c d e f"]], ["source of a x", "source of c d e f"], comet=path)
+    )
+    assert of_lines.values == pytest.approx([50, 25])
 
 
 def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, monkeypatch):

@@ -5,10 +5,11 @@ import random
 
 import numpy as np
 import pytest
+import sacrebleu
 from counted import bleu
 
 from seq2seq_attn.evaluation.alignment import GoldCorpus, parse_links
-from seq2seq_attn.evaluation.corpus_scores import Expected, lc_norm_tok
+from seq2seq_attn.evaluation.corpus_scores import Expected, Score, lc_norm_tok
 from seq2seq_attn.evaluation.counts import edit_distance
 from seq2seq_attn.evaluation.metrics import (
     METRICS,
@@ -17,6 +18,7 @@ from seq2seq_attn.evaluation.metrics import (
     find_metrics,
     register,
     score_forced,
+    score_lines,
     score_translations,
     score_value,
     with_given_files,
@@ -127,3 +129,39 @@ def test_a_duplicate_key_and_an_ambiguous_metric_are_refused(monkeypatch):
     for ways in ({}, {"counting": lambda test: None, "from_forced": lambda test: None}):
         with pytest.raises(ValueError, match="metric 'x' needs either counting or from_translations, or from_forced"):
             Metric("x", "X", "X", 1, "higher", "an unknown", **ways)
+
+
+def test_lines_have_the_sentence_scores_of_sacrebleu_and_one_reference_may_be_missing():
+    ours = ["the cat sat on a mat", "a dog", "they saw it here at once", "", "same words here now"]
+    theirs = ["the cat sat on the mat", "a dog ran", "it was there", "something", "same words here now"]
+    second = ["a cat sat on a mat", "", "they saw it", "else", ""]
+    expected = Expected([theirs, second])
+    metrics = [METRICS[key] for key in ("bleu", "chrf", "ter", "exact_match", "wer")]
+    found = score_lines([("mine", ours), ("theirs", theirs)], expected, metrics)
+    assert [(each["output"], each["line"]) for each in found["lines"]] == [
+        (name, line) for name in ("mine", "theirs") for line in range(1, 6)
+    ]
+    for mine, line, *references in zip(ours, found["lines"], theirs, second, strict=False):
+        known = [each for each in references if each]
+        for key in ("bleu", "chrf", "ter"):
+            sentence = getattr(sacrebleu, f"sentence_{key}")(mine, known)
+            assert line[key] == pytest.approx(sentence.score, abs=1e-9), (key, mine)
+        assert line["exact_match"] == 100 * (mine in known)
+    # By hand: one word of six is another, one of three is missing, and three follow the whole of the nearer reference.
+    assert [line["wer"] for line in found["lines"][:3]] == pytest.approx([100 / 6, 100 / 3, 100.0])
+    # All words and bigrams are those of the reference, which is longer: exp(1 - 3/2).
+    assert found["lines"][1]["bleu"] == pytest.approx(100 * math.exp(1 - 3 / 2))
+    assert found["signatures"]["bleu"].startswith("nrefs:var|case:mixed|eff:yes|tok:13a|smooth:exp|")
+
+
+def test_metrics_that_need_a_file_or_have_no_score_of_a_line():
+    expected = Expected([["Das Haus ist klein."]], language="de", lc_tok=["das haus ist klein ."])
+    mine = Metric("mine", "mine", "Mine", 1, "higher", "one of a user", from_translations=lambda *_: Score(1.0, "s"))
+    metrics = with_given_files([METRICS["bleu"], mine], expected)
+    found = score_lines([("x", ["Das Haus war klein."])], expected, metrics)
+    (line,) = found["lines"]
+    assert found["signatures"]["mine"] is None
+    assert set(line) == {"output", "line", "bleu", "bleu_lc_tok"}
+    lowered = sacrebleu.sentence_bleu("das haus war klein .", ["das haus ist klein ."], tokenize="none").score
+    assert line["bleu_lc_tok"] == pytest.approx(lowered)
+    assert found["signatures"]["bleu_lc_tok"].partition("|hyp:")[2].startswith("lowercase+moses-normalize")
