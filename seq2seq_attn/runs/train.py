@@ -180,11 +180,15 @@ def _train(
             "training.guided_alignment: this model has no attention weights to train; leave it out, or choose a model "
             "that has, as with model.context.kind=attention"
         )
-    coverage = None
+    coverage = optimizer = None
     if start is not None:
         if pretrained is not None:
             raise UserError(f"training.start_from={start.run} has weights for the embeddings; leave out pretrained")
-        say(f"{name}: {start.copy_into(translator, config, source, target)}")
+        copied = start.copy_into(translator, config, source, target)
+        if config.training.start_optimizer == "kept":
+            optimizer, kept_state = start.optimizer_state(translator, config, source, target)
+            copied += f"; {kept_state}"
+        say(f"{name}: {copied}")
     elif not resuming:
         coverage = start_from_vectors(translator, config, source, target, pretrained, say)
     frozen = sum(weight.numel() for weight in frozen_parameters(translator, config.training.freeze))
@@ -241,6 +245,7 @@ def _train(
             bar=bar,
             say=lambda text: say(f"{name}: {text}"),
             tracked=_tracked(config, folder, name, group),
+            optimizer=optimizer,
         )
     except DivergenceError as error:
         rows = [batch.rows for batch in error.batches if batch.rows is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +22,9 @@ from seq2seq_attn.runs.corpora import FrontEnds
 from seq2seq_attn.runs.folder import MODEL, read_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import Override, merge, override, parse, parse_overridden
+from seq2seq_attn.training.checkpoints import read_optimizer
+from seq2seq_attn.training.freezing import frozen_parameters
+from seq2seq_attn.training.optimizer import OptimizerConfig, kept_by
 
 SECTIONS = ("source", "text", "model")  # which the new configuration takes from the run where it says nothing else
 
@@ -64,6 +67,15 @@ class WarmStart:
         """What provenance.json says of the run."""
         return {"run": self.run, **{name: digest(self.folder / name) for name in (SUMS, MODEL)}}
 
+    def _shared_rows(self, source: FrontEnd, target: Codec) -> dict[str, _Rows]:
+        """The rows that tokens of both have, of each side that has another vocabulary."""
+        pairs = {"source": (self.model.source, source), "target": (self.model.target, target)}
+        return {
+            side: _Rows.of(before, now)
+            for side, (before, now) in pairs.items()
+            if isinstance(before, Codec) and isinstance(now, Codec) and before.difference(now) is not None
+        }
+
     @torch.no_grad()
     def copy_into(self, translator: Seq2Seq, config: Config, source: FrontEnd, target: Codec) -> str:
         """Copies the weights into an untrained model, token by token where its vocabularies are others.
@@ -71,12 +83,7 @@ class WarmStart:
         Rows of tokens that are new to the run keep their random initialization. Returns what was done, in words.
         UserError: the models do not fit.
         """
-        pairs = {"source": (self.model.source, source), "target": (self.model.target, target)}
-        rows = {
-            side: _shared_rows(before, now)
-            for side, (before, now) in pairs.items()
-            if isinstance(before, Codec) and isinstance(now, Codec) and before.difference(now) is not None
-        }
+        rows = self._shared_rows(source, target)
         if source is target and rows and self.model.source is not self.model.target:
             raise self._misfit("one vocabulary for both sides here and two there; set text.joint=false")
         axes = _vocabulary_axes(config, source, target) if rows else {}
@@ -85,24 +92,63 @@ class WarmStart:
             raise self._misfit(f"{name} is in {'this model' if name in weights else 'that of the run'} alone")
         for name, weight in weights.items():
             axis, side = axes.get(name, (0, ""))
-            ours, theirs = rows.get(side, (None, None))
+            shared = rows.get(side)
             expected = list(weight.shape)
-            if ours is not None:
-                expected[axis] = pairs[side][0].size
+            if shared is not None:
+                expected[axis] = shared.before
             if list(found[name].shape) != expected:
                 raise self._misfit(f"{name} has shape {tuple(found[name].shape)} there and {tuple(expected)} here")
-            if ours is None or theirs is None:
+            if shared is None:
                 weight.copy_(found[name])
             else:
-                weight.index_copy_(axis, ours, found[name].index_select(axis, theirs).to(weight))
-        names = {"target": "joint vocabulary"} if source is target else {side: side for side in pairs}
+                shared.copy(weight, found[name], axis)
+        names = {"target": "joint vocabulary"} if source is target else {"source": "source", "target": "target"}
         counts = [
-            f"{name}: {len(rows[side][0]):,} of {pairs[side][1].size:,} tokens as in the run, "
-            f"{pairs[side][1].size - len(rows[side][0]):,} new"
+            f"{name}: {len(rows[side].ours):,} of {rows[side].now:,} tokens as in the run, "
+            f"{rows[side].now - len(rows[side].ours):,} new"
             for side, name in names.items()
             if side in rows
         ]
         return f"starts from {self.run}, " + ("; ".join(counts) or "with its vocabularies")
+
+    def optimizer_state(
+        self, translator: Seq2Seq, config: Config, source: FrontEnd, target: Codec
+    ) -> tuple[dict[str, Tensor], str]:
+        """What the optimizer of the run kept of the weights that are trained, and a line about it.
+
+        Tensors with rows of tokens are those of the shared tokens, and 0 for the new ones. To be called after
+        `copy_into`. UserError: the run has no whole checkpoint, or its optimizer keeps something else.
+        """
+        try:
+            state, tensors = read_optimizer(self.folder)
+        except UserError as error:
+            raise UserError(f"{error}; training.start_optimizer=fresh does without") from None
+        before = parse(OptimizerConfig, state.optimizer)
+        now = config.training.optimizer
+        keys = kept_by(now)
+        if before.name.lower() != now.name.lower() or kept_by(before) != keys:
+            theirs, ours = (f"{each.name} {each.options or ''}".rstrip() for each in (before, now))
+            raise UserError(
+                f"training.start_optimizer=kept: {self.run} was trained by {theirs}, and this training is by {ours}; "
+                f"give the name and options of the run under training.optimizer, or set training.start_optimizer=fresh"
+            )
+        rows = self._shared_rows(source, target)
+        axes = _vocabulary_axes(config, source, target) if rows else {}
+        frozen = {id(each) for each in frozen_parameters(translator, config.training.freeze)}
+        kept, names = {}, set()
+        for name, weight in translator.named_parameters():
+            axis, side = axes.get(name, (0, ""))
+            for key in keys:
+                tensor = tensors.get(f"optimizer.{name}.{key}")
+                if tensor is None or id(weight) in frozen:
+                    continue
+                if (shared := rows.get(side)) is not None and tensor.shape[axis : axis + 1] == (shared.before,):
+                    shape = list(tensor.shape)
+                    shape[axis] = shared.now
+                    tensor = shared.copy(tensor.new_zeros(shape), tensor, axis)
+                kept[f"optimizer.{name}.{key}"] = tensor
+                names.add(name)
+        return kept, f"with what {now.name} kept of {len(names)} tensors in its {state.step:,} steps"
 
     def _misfit(self, reason: str) -> UserError:
         return UserError(
@@ -111,12 +157,24 @@ class WarmStart:
         )
 
 
-def _shared_rows(before: Codec, now: Codec) -> tuple[Tensor, Tensor]:
-    """The ids of the tokens that both have: in the new vocabulary, and in that of the run."""
-    ids = before.vocabulary.get_stoi()
-    shared = [(index, ids[token]) for index, token in enumerate(now.vocabulary.get_itos()) if token in ids]
-    ours, theirs = torch.tensor(shared).T
-    return ours, theirs
+class _Rows(NamedTuple):
+    """The tokens that the vocabularies of the run and of this training share."""
+
+    ours: Tensor  # their ids in the new vocabulary
+    theirs: Tensor  # and in that of the run
+    before: int  # tokens of the run
+    now: int
+
+    @classmethod
+    def of(cls, before: Codec, now: Codec) -> _Rows:
+        ids = before.vocabulary.get_stoi()
+        shared = [(index, ids[token]) for index, token in enumerate(now.vocabulary.get_itos()) if token in ids]
+        ours, theirs = torch.tensor(shared).T
+        return cls(ours, theirs, before.size, now.size)
+
+    def copy(self, tensor: Tensor, found: Tensor, axis: int) -> Tensor:
+        """The tensor, into which their rows of the one of the run were copied."""
+        return tensor.index_copy_(axis, self.ours, found.index_select(axis, self.theirs).to(tensor))
 
 
 def _vocabulary_axes(config: Config, source: FrontEnd, target: Codec) -> dict[str, tuple[int, str]]:

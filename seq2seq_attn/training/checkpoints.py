@@ -175,6 +175,21 @@ def trained_state(folder: Path) -> TrainingState:
     return TrainingState()
 
 
+def read_optimizer(folder: Path) -> tuple[TrainingState, dict[str, Tensor]]:
+    """The state of a run at its last checkpoint, and what its optimizer kept of the weights: `optimizer.WEIGHT.KEY`.
+
+    UserError: there is no checkpoint, or it is damaged.
+    """
+    path = checked(folder, LAST)
+    if not path.exists():
+        raise UserError(f"{path}: no such file; a run without its checkpoints has no optimizer")
+    try:
+        found = _read(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: damaged, or not a checkpoint of this program: {error}") from None
+    return found.state, {name: tensor for name, tensor in found.tensors.items() if name.startswith("optimizer.")}
+
+
 def _read(path: Path) -> Checkpoint:
     """ValueError: it is not a checkpoint. OSError: it cannot be read."""
     try:

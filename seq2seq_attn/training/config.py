@@ -26,6 +26,9 @@ class GuidedAlignmentConfig(Strict):
 
 class TrainingConfig(Strict):
     start_from: str | None = None  # a run whose weights, vocabularies and model this one starts with: a warm start
+    start_optimizer: Literal["fresh", "kept"] = (
+        "fresh"  # of a warm start; kept: with what that of the run had at its end
+    )
     freeze: tuple[str, ...] = ()  # parts of the model that stay as they are, as in [encoder, target_embedding]
     optimizer: OptimizerConfig = OptimizerConfig()
     batch_size: PositiveInt = 32  # sentences, or tokens of each side, padding included
@@ -55,6 +58,12 @@ class TrainingConfig(Strict):
         if isinstance(values, Mapping) and values.get("max_steps") is not None:
             return {"max_epochs": None, **values}
         return values
+
+    @model_validator(mode="after")
+    def _keeps_the_optimizer_of_a_run(self) -> TrainingConfig:
+        if self.start_optimizer == "kept" and self.start_from is None:
+            raise ValueError("start_optimizer=kept needs the run whose optimizer it is; set start_from")
+        return self
 
     @model_validator(mode="after")
     def _ends(self) -> TrainingConfig:

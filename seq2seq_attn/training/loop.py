@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -77,13 +77,15 @@ def fit(
     bar: bool | None = True,
     say: Callable[[str], object] = lambda _: None,
     tracked: TrackedRun | None = None,
+    optimizer: Mapping[str, Tensor] | None = None,
 ) -> Fitted:
     """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; then loads the best weights.
 
     With `resume`, training continues from the last checkpoint, and a run that had ended does nothing more, unless
     `config` now allows more epochs or more patience. `name` begins each line of progress; use `bar=False` if several
     runs share a terminal, None for no progress at all. Without `scoring`, the loss alone is validated and monitored.
-    `tracked` is what the loggers of the configuration are told of the run.
+    `tracked` is what the loggers of the configuration are told of the run. `optimizer` has the tensors of another run's
+    optimizer, which this one begins with.
 
     KeyboardInterrupt leaves the last checkpoint. UserError: training diverges, memory runs out, a file cannot be
     written, or there is no whole checkpoint to resume from.
@@ -92,6 +94,8 @@ def fit(
         loop = Loop(fuse(model), config, training, validation, scoring, folder)
         if resume:
             loop.restore(say)
+        elif optimizer is not None:
+            loop.updates.keep(optimizer)
         if loop.stopped is None:
             try:
                 with explained_memory(f"ran out; lower training.batch_size={config.batch_size}"):

@@ -136,6 +136,16 @@ def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> O
     return made
 
 
+def kept_by(config: OptimizerConfig) -> set[str]:
+    """The names of the tensors that such an optimizer keeps of a matrix or a vector."""
+    weights = [nn.Parameter(torch.zeros(shape)) for shape in ((2, 2), (2,))]
+    optimizer = make_optimizer(weights, config)
+    for weight in weights:
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    return {key for own in optimizer.state.values() for key, kept in own.items() if isinstance(kept, Tensor)}
+
+
 class Updates:
     """The steps of an optimizer at the rates of its schedule: some are skipped, and a checkpoint has its tensors."""
 
@@ -183,6 +193,20 @@ class Updates:
             for key, kept in self.optimizer.state.get(weight, {}).items()
             if isinstance(kept, Tensor)
         }
+
+    def keep(self, tensors: Mapping[str, Tensor]) -> None:
+        """Begins with these of another optimizer of the same kind, named as in `tensors()`; weights have its rates."""
+        state = self.optimizer.state_dict()
+        numbers = {
+            weight: number
+            for group, saved in zip(self.optimizer.param_groups, state["param_groups"], strict=True)
+            for weight, number in zip(group["params"], saved["params"], strict=True)
+        }
+        for name, tensor in tensors.items():
+            of, _, key = name.removeprefix("optimizer.").rpartition(".")
+            if of in self.weights:
+                state["state"].setdefault(numbers[self.weights[of]], {})[key] = tensor
+        self.optimizer.load_state_dict(state)
 
     def prepare_to_read(self) -> str | None:
         """Makes the tensors into which a checkpoint is read: a fused Adam has them, others take a step for it.

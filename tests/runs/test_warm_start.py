@@ -6,16 +6,20 @@ import re
 
 import pytest
 import torch
+from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.corpora import Cache, cached_front_ends
 from seq2seq_attn.runs.folder import read_config, read_metrics
-from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.model import TrainedModel, build_translator
 from seq2seq_attn.runs.train import train
-from seq2seq_attn.runs.warm_start import completed, read_configuration
+from seq2seq_attn.runs.warm_start import WarmStart, completed, read_configuration
 from seq2seq_attn.strict import override, parse
-from seq2seq_attn.training import CURVES
+from seq2seq_attn.training import CURVES, LAST
+from seq2seq_attn.training.checkpoints import read_optimizer
+from seq2seq_attn.training.optimizer import Updates
 
 
 @pytest.fixture
@@ -191,3 +195,106 @@ def test_the_flag_sets_the_key(run, config, tmp_path, monkeypatch):
     assert done.exit_code == 0
     assert read_config(tmp_path / "runs/mine").training.start_from == str(run)
     assert read_config(tmp_path / "runs/mine").model == config.model
+
+
+def kept_tensors(folder):
+    _, found = read_optimizer(folder)
+    return found
+
+
+def test_a_step_with_the_optimizer_that_was_kept_is_the_next_one_of_the_run(config, tmp_path, train_once):
+    """All pairs are one batch, so that an epoch is a step, at a constant rate and without dropout."""
+    values = config.model_dump(mode="json")
+    values["model"]["dropout"] = NO_DROPOUT
+    values["training"] |= constant(0.003) | {"batch_size": 64, "monitor": "loss"}
+
+    def trained(name, *changes):
+        settings = parse(Config, override(values, changes))
+        return train(settings, tmp_path / name, say=said.append, bar=None).translator.state_dict()
+
+    said: list[str] = []
+    before, longer = trained("run"), trained("longer", "training.max_epochs=3")
+    start = "training.max_epochs=1", f"training.start_from={tmp_path / 'run'}"
+    kept, fresh = (trained(kind, f"training.start_optimizer={kind}", *start) for kind in ("kept", "fresh"))
+
+    def distance(one, other):
+        return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+    step = distance(longer, before)
+    assert distance(kept, longer) < 1e-4 * step
+    assert distance(fresh, longer) > 1e-2 * step
+    state, expected = kept_tensors(tmp_path / "kept"), kept_tensors(tmp_path / "longer")
+    assert state.keys() == expected.keys()
+    for name, tensor in state.items():
+        torch.testing.assert_close(tensor, expected[name], rtol=1e-4, atol=1e-8)
+    assert any("with what adam kept of" in each and "in its 2 steps" in each for each in said)
+
+
+def test_before_its_first_step_the_optimizer_has_the_tensors_of_the_run_and_zeros_for_new_tokens(run, config, tmp_path):
+    """As the weights do, rows follow their tokens; the scalar count of steps is that of the run."""
+    files = [write(tmp_path, "new.source", ["b x a"] * 3 + ["b"]), write(tmp_path, "new.target", ["y c z"] * 3 + ["c"])]
+    data = f"data.train={{source: {files[0]}, target: {files[1]}}}"
+    settings = started(config, run, data, "text.minimum_frequency=2", "training.start_optimizer=kept")
+    start = WarmStart(str(run))
+    front_ends = cached_front_ends(settings, Cache(tmp_path / "cache", print))
+    translator = build_translator(settings, *front_ends)
+    start.copy_into(translator, settings, *front_ends)
+    found, _ = start.optimizer_state(translator, settings, *front_ends)
+    updates = Updates(dict(translator.named_parameters()), settings.training.optimizer)
+    updates.keep(found)
+    own, before, old = updates.tensors(), kept_tensors(run), start.model
+    assert own.keys() == before.keys()
+    sides = {"encoder.embedding": 0, "target_embedding": 1, "head.projection": 1}
+    for name, tensor in own.items():
+        side = next((side for prefix, side in sides.items() if name.startswith(f"optimizer.{prefix}")), None)
+        if side is None or name.endswith(".step"):
+            assert torch.equal(tensor, before[name]), name
+            continue
+        here, there = front_ends[side].vocabulary, (old.source, old.target)[side].vocabulary
+        assert len(here.get_itos()) > len({*here.get_itos()} & {*there.get_itos()})
+        for token in here.get_itos():
+            row = before[name][there[token]] if token in there else torch.zeros_like(tensor[0])
+            assert torch.equal(tensor[here[token]], row), (name, token)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            "training.optimizer={name: sgd, betas: null, epsilon: null}",
+            ("was trained by adam", "by sgd", "start_optimizer=fresh"),
+        ),
+        ("training.optimizer={name: adam, options: {amsgrad: true}}", ("by adam,", "amsgrad", "start_optimizer=fresh")),
+        ("training.start_from=demo", ("last.safetensors: no such file", "start_optimizer=fresh")),
+    ],
+)
+def test_an_optimizer_that_cannot_be_kept_is_refused_in_one_line(run, config, tmp_path, change, words):
+    values = started(config, run, "training.start_optimizer=kept").model_dump(mode="json")
+    if "demo" in change:
+        values = {key: values[key] for key in ("data", "training")}
+    with pytest.raises(UserError) as refused:
+        train(read_configuration(override(values, [change])), tmp_path / "new")
+    assert "\n" not in str(refused.value)
+    assert [word for word in words if word not in str(refused.value)] == []
+    assert not (tmp_path / "new/config.yaml").exists()
+
+
+def test_a_damaged_checkpoint_gives_no_optimizer(run, config, tmp_path):
+    path = run / LAST
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(UserError, match=r"last\.safetensors"):
+        train(started(config, run, "training.start_optimizer=kept"), tmp_path / "new")
+    with pytest.raises(UserError, match="start_optimizer=kept needs the run"):
+        parse(Config, override(config.model_dump(mode="json"), ["training.start_optimizer=kept"]))
+
+
+def test_frozen_parts_have_no_optimizer_to_keep_and_the_run_can_be_resumed(run, config, tmp_path):
+    parts, said = "training.freeze=[encoder, target_embedding.table]", []
+    settings = started(config, run, parts, "training.start_optimizer=kept")
+    train(settings, tmp_path / "new", say=said.append)
+    kept = {name.removeprefix("optimizer.").rpartition(".")[0] for name in kept_tensors(tmp_path / "new")}
+    assert not any(name.startswith(("encoder.", "target_embedding.")) for name in kept)
+    assert f"of {len(kept)} tensors" in said[0]
+    longer = parse(Config, override(settings.model_dump(mode="json"), ["training.max_epochs=2"]))
+    train(longer, tmp_path / "new", if_exists="resume")
+    assert read_metrics(tmp_path / "new")["training"]["epochs"] == 2

@@ -5,7 +5,7 @@ import torch
 from pydantic import ValidationError
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.training.optimizer import OPTIMIZERS, OptimizerConfig, Updates, make_optimizer, rate_per_step
+from seq2seq_attn.training.optimizer import OPTIMIZERS, OptimizerConfig, Updates, kept_by, make_optimizer, rate_per_step
 
 
 def rates(config, steps):
@@ -161,3 +161,41 @@ def test_weight_decay_can_leave_out_vectors():
     updates.step(0, torch.tensor(0.0))
     assert torch.allclose(matrix, torch.tensor(1 - 0.1 * 0.5))
     assert bias.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_that_keeps_the_state_of_another_goes_on_as_that_one(name):
+    """Three steps are two steps, and one by another optimizer with what that one kept; a fresh one goes elsewhere."""
+    options = {"options": {"momentum": 0.9}} if name == "sgd" else {}
+    decay = {"weight_decay": 0.1, "decay_vectors": False} if name == "adamw" else {}
+    config = OptimizerConfig(name=name, learning_rate=0.01, schedule="constant", warmup_steps=0, **options, **decay)
+    generator = torch.Generator().manual_seed(1)
+    # The vector comes first: with `decay_vectors: false`, groups have another order.
+    start = {"bias": torch.randn(4, generator=generator), "table": torch.randn(3, 4, generator=generator)}
+    gradients = [{key: torch.randn(each.shape, generator=generator) for key, each in start.items()} for _ in range(3)]
+
+    def after(updates, steps):
+        for step in steps:
+            for key, weight in updates.weights.items():
+                weight.grad = gradients[step][key].clone()
+            updates.step(step, torch.tensor(0.0))
+        return updates
+
+    def begun(values):
+        return Updates({key: torch.nn.Parameter(each.detach().clone()) for key, each in values.items()}, config)
+
+    before, whole = after(begun(start), [0, 1]), after(begun(start), [0, 1, 2])
+    kept, fresh = begun(before.weights), begun(before.weights)
+    state = {key: tensor.clone() for key, tensor in before.tensors().items()}
+    assert {key.rpartition(".")[2] for key in state} == kept_by(config)
+    kept.keep(state)
+    assert {key: each.detach().tolist() for key, each in kept.weights.items()} == {
+        key: each.detach().tolist() for key, each in before.weights.items()
+    }
+    after(kept, [2])
+    for key, weight in whole.weights.items():
+        assert torch.equal(kept.weights[key], weight)
+    assert kept.tensors().keys() == whole.tensors().keys()
+    assert all(torch.equal(tensor, whole.tensors()[key]) for key, tensor in kept.tensors().items())
+    after(fresh, [2])
+    assert any(not torch.equal(fresh.weights[key], weight) for key, weight in whole.weights.items())
