@@ -57,7 +57,7 @@ def collect(
     scored = signatures(arms)
     provenance = [run.metrics["made_with"] for arm in arms.values() for run in arm.tested]
     rows = [_row(name, arm, main) for name, arm in arms.items()]
-    different = len(set(test_set.pairs.source))
+    different, tune = len(set(test_set.pairs.source)), grid.experiment.tune
     return Results(
         experiment=grid.experiment.name,
         metrics=[_record(each, scoring) for each in _measured(rows, scoring)],
@@ -74,7 +74,8 @@ def collect(
         signatures=scored | compared.signatures,
         aer_rivals=_aer_rivals(test_set, evidence.aligners),
         tuned=evidence.tuned,
-        tuned_for_others=(grid.experiment.tune.others or "") if grid.experiment.tune else "",
+        tuned_for_others=(tune.others or "") if tune else "",
+        tuned_by=tune.sampler.title if tune else "",
         missing=evidence.missing,
         where=where_arms_differ(arms, test_set, config, main, training_text(grid, say)),
     )

@@ -14,10 +14,17 @@ from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_progr
 from seq2seq_attn.comparison.arms import Scoring
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.evidence import configuration, gather, known_settings, read_run, reusable
-from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, match_parameters
+from seq2seq_attn.comparison.experiment import (
+    ArmRun,
+    Experiment,
+    RunGrid,
+    make_grid,
+    match_parameters,
+    with_settings,
+)
 from seq2seq_attn.comparison.observe import observe
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
-from seq2seq_attn.comparison.tuning import search_settings, with_settings
+from seq2seq_attn.comparison.tuning import search_settings
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.corpora.embedded import TOM_AND_JERRY, TOM_AND_JERRY_SHORT
 from seq2seq_attn.errors import FailedError, UserError, one_line
@@ -71,7 +78,7 @@ def compare(
         else search_settings(grid, runs, if_exists, jobs, say, bar)
     )
     missing = [_missing(*each) for each in failed]
-    whole, grid = grid, with_settings(grid, tuned)
+    whole, grid = grid, with_settings(grid, {arm: each.setting for arm, each in tuned.items()})
     missing += [_missing(run, "no trial of its settings finished") for run in whole.without(grid.runs).runs]
     known = reusable(before, evidence, grid) if before and evidence else {}
     own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])

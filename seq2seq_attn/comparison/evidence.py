@@ -179,14 +179,16 @@ def known_settings(evidence: Evidence, path: Path, tune: Tune | None) -> dict[st
     """
     if tune is None:
         return {}
-    before, now = evidence.experiment.get("tune") or {}, tune.model_dump(mode="json")
     for arm in tune.arms:
         if arm not in evidence.tuned:
             raise UserError(f"{path}: arm {arm!r} was not tuned; compare without --evidence, or leave it out of tune")
-    for key in ("values", "trial"):
-        if before.get(key) != now[key]:
+    with _naming(path):
+        before = parse(Tune, evidence.experiment.get("tune") or {}).model_dump(mode="json")
+    now = tune.model_dump(mode="json")
+    for key in ("values", "sampler", "trial"):
+        if before[key] != now[key]:
             raise UserError(
-                f"{path}: was tuned with tune.{key}={before.get(key)}, not {now[key]}; compare without --evidence"
+                f"{path}: was tuned with tune.{key}={before[key]}, not {now[key]}; compare without --evidence"
             )
     return {arm: found for arm, found in evidence.tuned.items() if arm in tune.arms}
 

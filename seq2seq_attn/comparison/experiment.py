@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import torch
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 
+from seq2seq_attn.comparison.samplers import Grid, Sampler, Setting, Values, ends
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.results.records import run_folder, slug
@@ -58,8 +59,9 @@ def _changes(value: object) -> object:
 class Tune(Strict):
     """A search over settings for some of the arms; see `tuning.py`."""
 
-    arms: tuple[str, ...] = Field(min_length=1)  # each is tried with every combination of the values
-    values: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)  # what to try, by key
+    arms: tuple[str, ...] = Field(min_length=1)  # each is tried with the values that the sampler suggests
+    values: dict[str, Values] = Field(min_length=1)  # what to try, by key: a list, or a range to draw from
+    sampler: Annotated[Sampler, SerializeAsAny()] = Grid()  # which combinations of the values are tried
     trial: dict[str, Any] = Field(default_factory=dict)  # further changes for the trials, by key, such as fewer epochs
     others: str | None = None  # the tuned arm whose setting the other arms take; null: they keep their own
 
@@ -71,6 +73,10 @@ class Tune(Strict):
             )
         if self.others is not None and self.others not in self.arms:
             raise ValueError(f"tune.others = {self.others!r} is not among tune.arms: {', '.join(self.arms)}")
+        for key, values in self.values.items():
+            if isinstance(values, list) and (twice := [each for each in values if values.count(each) > 1]):
+                raise ValueError(f"{key} has {twice[0]!r} twice among its values")
+        self.sampler.count(self.values)
         return self
 
 
@@ -264,7 +270,52 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
             ("tune", "values"),
             place,
         )
-    return RunGrid(experiment, runs)
+    grid = RunGrid(experiment, runs)
+    try:
+        for setting in ends(experiment.tune.values) if experiment.tune else ():
+            with_setting(grid, setting)
+    except ConfigError as error:
+        raise ConfigError(error.message, error.keys, place) from None
+    return grid
+
+
+def with_setting(grid: RunGrid, setting: Setting) -> RunGrid:
+    """The grid with one setting in all arms that are tuned, or take the setting of one that is.
+
+    ConfigError: it does not fit one of them, or a trial of one.
+    """
+    tune = grid.experiment.tune
+    assert tune is not None
+    for run in grid.runs:
+        if run.arm in tune.arms:
+            trial_of(run, setting, tune)
+    return with_settings(grid, dict.fromkeys(tune.arms, setting))
+
+
+def with_settings(grid: RunGrid, settings: Mapping[str, Setting]) -> RunGrid:
+    """The grid with the settings of the tuned arms, without the runs whose setting was not found."""
+    tune = grid.experiment.tune
+    if tune is None:
+        return grid
+    source = {arm: arm if arm in tune.arms else tune.others for arm in grid.experiment.arms}
+    runs = [
+        run if arm is None else run._replace(config=_changed(run, settings[arm]))
+        for run in grid.runs
+        if (arm := source[run.arm]) is None or arm in settings
+    ]
+    return grid._replace(runs=runs)
+
+
+def trial_of(run: ArmRun, setting: Setting, tune: Tune) -> Config:
+    """The configuration of a trial, which has no test set."""
+    return _changed(run, {**setting, **tune.trial, "data.test": None})
+
+
+def _changed(run: ArmRun, setting: Setting) -> Config:
+    try:
+        return parse(Config, override(run.config.model_dump(mode="json"), list(setting.items())))
+    except ConfigError as error:
+        raise ConfigError(f"tune: arm {run.arm!r}: {error}", error.keys) from None
 
 
 def _without(key: str, change: Any) -> Any:

@@ -61,15 +61,13 @@ def complete_all(
     the runs that failed. UserError: a folder holds another run, or a file that the run did not write. In that case,
     nothing is trained.
     """
-    for run in grid:
-        if if_exists == "resume" and is_trained(run, runs):
+    if if_exists == "overwrite":
+        delete_all(grid, runs)
+    for run in grid if if_exists == "resume" else ():
+        if is_trained(run, runs):
             refuse_other_config(run.config, runs / run.folder)
         else:
             may_resume(run.config, runs / run.folder, if_exists)
-    if if_exists == "overwrite":
-        for folder in (runs / run.folder for run in grid):
-            with suppress(BusyError), locked(folder):  # another process is at work on it
-                clear(folder)
     failed: list[FailedRun] = []
     left = [run for run in grid if not is_complete(run, runs)]  # no process is started for the others
     done = len(grid) - len(left)
@@ -90,6 +88,15 @@ def complete_all(
                     say(f"{done} of {len(grid)} runs done")
         left = busy
     return failed
+
+
+def delete_all(grid: Sequence[ArmRun], runs: Path) -> None:
+    """Deletes these runs, except those that another process is at work on. UserError as by `complete_all`."""
+    for run in grid:
+        may_resume(run.config, runs / run.folder, "overwrite")
+    for folder in (runs / run.folder for run in grid):
+        with suppress(BusyError), locked(folder):
+            clear(folder)
 
 
 def _attempts(

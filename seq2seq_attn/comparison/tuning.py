@@ -1,7 +1,7 @@
 """An equal search for the settings of the arms that are compared, by validation score, before any run is trained.
 
 A baseline that was trained with the settings of its rival proves little. With `tune` in the experiment file, the named
-arms are each trained briefly with every combination of the given values, and trained in full with the best one:
+arms are each trained briefly with settings from one space, and trained in full with the best one:
 
     tune:
       arms: [attention, fixed]
@@ -9,29 +9,31 @@ arms are each trained briefly with every combination of the given values, and tr
       trial: {training.max_epochs: 8}
       others: attention
 
-The other arms take the setting that was found for the arm `others`.
+The other arms take the setting that was found for the arm `others`. Every combination of listed values is tried, or
+what another sampler suggests:
+
+      values:
+        training.optimizer.learning_rate: {low: 0.0003, high: 0.01, log: true}
+        model.dropout.state: {low: 0.1, high: 0.5}
+      sampler: {kind: random, trials: 20}
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from seq2seq_attn.comparison.experiment import ArmRun, RunGrid, Tune
-from seq2seq_attn.comparison.schedule import FailedRun, IfDone, complete_all
+from seq2seq_attn.comparison.experiment import ArmRun, RunGrid, Tune, trial_of, with_setting
+from seq2seq_attn.comparison.samplers import Trial
+from seq2seq_attn.comparison.schedule import FailedRun, IfDone, complete_all, delete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.strict import ConfigError, override, parse
 
 FOLDER = Path("tuning")  # in the folder of all runs
-
-Setting = Mapping[str, Any]  # by key of the configuration
 
 
 def search_settings(
@@ -39,69 +41,72 @@ def search_settings(
 ) -> tuple[dict[str, Tuned], list[FailedRun]]:
     """The best setting of each tuned arm, and the trials that failed; trains those that are missing.
 
-    Nothing without `tune`. An arm all of whose trials failed has no setting. UserError, before the first trial: a
-    setting does not fit an arm, or one of those that take the setting of `others`.
+    Nothing without `tune`. An arm all of whose trials failed has no setting. UserError: a setting does not fit an arm,
+    or one of those that take the setting of `others`; or the sampler needs a package that is not installed.
     """
     tune = grid.experiment.tune
     if tune is None:
         return {}, []
-    for setting in settings(tune):
-        with_settings(grid, dict.fromkeys(tune.arms, Tuned(setting, (None,), "")))
-    trials = {arm: _trials(arm, group[0], tune) for arm, group in grid.arms() if arm in tune.arms}
-    failed = complete_all([run for each in trials.values() for run in each], runs, if_exists, jobs, say, bar)
-    found = {}
-    for arm, each in trials.items():
-        scores = [_score(runs / run.folder) for run in each]
-        finished = [score for score in scores if score is not None]
-        if not finished:
-            continue
-        monitored = each[0].config.monitored
-        best = (max if monitored.sign > 0 else min)(finished)
-        found[arm] = Tuned(settings(tune)[scores.index(best)], scores, monitored.label)
-        chosen = ", ".join(f"{key}={value}" for key, value in found[arm].setting.items())
-        say(f"{arm}: {chosen} is the best of {len(finished)} settings, validation {monitored.label} {best:.2f}")
+    searches = [_Search(arm, group[0], tune) for arm, group in grid.arms() if arm in tune.arms]
+    count = tune.sampler.count(tune.values)
+    if if_exists == "overwrite":
+        delete_all([search.run(number, search.first.config) for search in searches for number in range(count)], runs)
+    failed = []
+    for start in range(0, count, tune.sampler.at_once or count):
+        numbers = range(start, min(start + (tune.sampler.at_once or count), count))
+        batches = [search.suggest(grid, numbers) for search in searches]
+        failed += complete_all([run for batch in batches for run in batch], runs, "resume", jobs, say, bar)
+        for search, batch in zip(searches, batches, strict=True):
+            search.read(batch, runs)
+    found = {search.arm: tuned for search in searches if (tuned := search.found(say)) is not None}
     return found, failed
 
 
-def _score(folder: Path) -> float | None:
-    """The best validation of a trial; None if it failed."""
-    score = read_metrics(folder).get("training", {}).get("best")
-    return float(score) if score is not None and math.isfinite(score) else None
+class _Search:
+    """The trials of one arm."""
 
+    def __init__(self, arm: str, first: ArmRun, tune: Tune) -> None:
+        self.arm = arm
+        self.first = first  # trials have its seed
+        self.tune = tune
+        self.trials: list[Trial] = []
 
-def settings(tune: Tune) -> list[dict[str, Any]]:
-    """Every combination of the values, the last key changing first."""
-    return [dict(zip(tune.values, combination, strict=True)) for combination in product(*tune.values.values())]
+    def run(self, number: int, config: Config) -> ArmRun:
+        folder = FOLDER / slug(self.arm) / f"trial-{number + 1}"
+        return self.first._replace(arm=f"{self.arm}, trial {number + 1}", config=config, folder=folder)
 
+    def suggest(self, grid: RunGrid, numbers: Iterable[int]) -> list[ArmRun]:
+        """The runs of further trials, none of which is trained yet."""
+        batch = []
+        for number in numbers:
+            setting = self.tune.sampler.suggest(self.tune.values, self.trials)
+            with_setting(grid, setting)  # it fits the other arms, too
+            self.trials.append(Trial(setting, None))
+            batch.append(self.run(number, trial_of(self.first, setting, self.tune)))
+        return batch
 
-def _trials(arm: str, first: ArmRun, tune: Tune) -> list[ArmRun]:
-    """One run per setting, with the first seed and without a test set."""
-    return [
-        first._replace(
-            arm=f"{arm}, trial {number}",
-            config=_changed(first, {**setting, **tune.trial, "data.test": None}),
-            folder=FOLDER / slug(arm) / f"trial-{number}",
+    def read(self, batch: Sequence[ArmRun], runs: Path) -> None:
+        """Enters the scores of the last trials, once they are trained."""
+        for trial, run in enumerate(batch, start=len(self.trials) - len(batch)):
+            best = read_metrics(runs / run.folder).get("training", {}).get("best")
+            if best is not None and math.isfinite(best):
+                self.trials[trial] = self.trials[trial]._replace(score=run.config.monitored.sign * float(best))
+
+    def found(self, say: Say) -> Tuned | None:
+        """The best setting; None if every trial failed."""
+        scores = [trial.score for trial in self.trials if trial.score is not None]
+        if not scores:
+            return None
+        best = next(trial.setting for trial in self.trials if trial.score == max(scores))
+        monitored = trial_of(self.first, best, self.tune).monitored
+        tuned = Tuned(
+            best,
+            [None if trial.score is None else monitored.sign * trial.score for trial in self.trials],
+            monitored.label,
+            [trial.setting for trial in self.trials] if self.tune.sampler.title else (),
         )
-        for number, setting in enumerate(settings(tune), start=1)
-    ]
-
-
-def with_settings(grid: RunGrid, tuned: Mapping[str, Tuned]) -> RunGrid:
-    """The grid with the settings that were found, without the runs whose setting was not."""
-    tune = grid.experiment.tune
-    if tune is None:
-        return grid
-    source = {arm: arm if arm in tune.arms else tune.others for arm in grid.experiment.arms}
-    runs = [
-        run if arm is None else run._replace(config=_changed(run, tuned[arm].setting))
-        for run in grid.runs
-        if (arm := source[run.arm]) is None or arm in tuned
-    ]
-    return grid._replace(runs=runs)
-
-
-def _changed(run: ArmRun, setting: Setting) -> Config:
-    try:
-        return parse(Config, override(run.config.model_dump(mode="json"), list(setting.items())))
-    except ConfigError as error:
-        raise ConfigError(f"tune: arm {run.arm!r}: {error}", error.keys) from None
+        say(
+            f"{self.arm}: {tuned.shown} is the best of {len(scores)} settings, "
+            f"validation {monitored.label} {monitored.sign * max(scores):.2f}"
+        )
+        return tuned

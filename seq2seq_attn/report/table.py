@@ -130,12 +130,11 @@ def _tuning(results: Results) -> list[str]:
     """Which arms had a search for their settings, and what it found."""
     if not results.tuned:
         return []
-    found = [
-        f"{arm}: {', '.join(f'{key}={value}' for key, value in tuned.setting.items())} ({len(tuned.scores)} tried)"
-        for arm, tuned in results.tuned.items()
-    ]
+    monitor = next(iter(results.tuned.values())).monitor
+    found = [f"{arm}: {tuned.shown} ({len(tuned.scores)} tried)" for arm, tuned in results.tuned.items()]
+    how = ", ".join(filter(None, [f"Tuned by validation {monitor}, one seed", results.tuned_by]))
     others = f"; the other arms have the setting of {results.tuned_for_others}" if results.tuned_for_others else ""
-    return [f"Tuned by validation {next(iter(results.tuned.values())).monitor}, one seed: {'; '.join(found)}{others}"]
+    return [f"{how}: {'; '.join(found)}{others}"]
 
 
 def _signatures(results: Results, shown: Iterable[Column]) -> list[str]:

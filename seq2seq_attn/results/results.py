@@ -106,6 +106,13 @@ class Tuned:
     setting: Mapping[str, Any]  # by key of the configuration
     scores: NonEmpty[float | None]  # one per setting that was tried; None: its training failed
     monitor: str  # what is scored
+    settings: Many[Mapping[str, Any]] = ()  # one per score, where they are not the grid of the experiment file
+
+    @property
+    def shown(self) -> str:
+        """The setting as `key=value, key=value`, with four digits of what was drawn."""
+        rounded = {key: float(f"{each:.4g}") if isinstance(each, float) else each for key, each in self.setting.items()}
+        return ", ".join(f"{key}={each}" for key, each in rounded.items())
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -129,6 +136,7 @@ class Results:
     aer_rivals: Mapping[str, float] = Field(default_factory=dict)  # AER of trivial alignments, and of other aligners
     tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # by arm, those whose settings were searched for
     tuned_for_others: str = ""  # the tuned arm whose setting the other arms have
+    tuned_by: str = ""  # what suggested the settings, if that is not a grid
     missing: Many[MissingRun] = ()  # runs that failed; an arm without any other run is not in `arms`
 
     @model_validator(mode="after")

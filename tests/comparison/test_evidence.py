@@ -12,8 +12,9 @@ import seq2seq_attn as s2s
 from seq2seq_attn.analysis.word_alignment import BidirectionalLinks
 from seq2seq_attn.comparison import compare as comparing
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.evidence import recompute
+from seq2seq_attn.comparison.evidence import known_settings, recompute
 from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
+from seq2seq_attn.comparison.samplers import Random
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.write import write_report
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
@@ -240,6 +241,16 @@ def test_evidence_without_the_search_that_the_experiment_asks_for_is_refused(fol
     tune = {"arms": ["attention"], "values": {"training.label_smoothing": [0.0, 0.1]}}
     with pytest.raises(UserError, match=r"evidence.json.gz: arm 'attention' was not tuned; compare without --evidence"):
         compare(experiment_grid({**values, "tune": tune}), tmp_path / "other", evidence=folder / EVIDENCE, bar=None)
+
+
+def test_the_published_search_of_a_grid_is_known_for_the_same_grid_alone():
+    place = ROOT / "experiments/multi30k-en-de"
+    evidence = Evidence.load(place / "results" / EVIDENCE)
+    tune = read_experiment(place / "experiment.yaml").experiment.tune
+    assert known_settings(evidence, place, tune) == evidence.tuned
+    other = tune.model_copy(update={"sampler": Random(trials=6)})
+    with pytest.raises(UserError, match=r"was tuned with tune\.sampler=.*grid.*, not .*random"):
+        known_settings(evidence, place, other)
 
 
 def test_the_links_of_an_installed_aligner_stand_beside_the_arms(grid, folder, monkeypatch):

@@ -99,6 +99,12 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
             read_experiment(write(tmp_path / "bad.yaml", values | {"arms": values["arms"] | {"x": {"base": base}}}))
 
 
+def tuned(values, sampler=None):
+    """A search of one arm, by default at random."""
+    sampler = sampler or {"kind": "random", "trials": 3}
+    return {"arms": ["attention"], "values": {"training.label_smoothing": values}, "sampler": sampler}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -126,6 +132,16 @@ def test_an_arm_may_have_a_base_of_its_own_such_as_another_family(tmp_path, valu
             {"tune": {"arms": ["attention"], "values": {"search.beam_size": [1]}, "trial": {"seed": 2}}},
             "tune has a seed; trials are made with the first",
         ),
+        ({"tune": tuned({"low": 0.2, "high": 0.1})}, r"tune\.values\.training\.label_smoothing: low = 0.2 .* high = 0.1"),
+        ({"tune": tuned({"low": 0, "high": 0.1, "log": True})}, r"label_smoothing: low = 0 has no logarithm"),
+        ({"tune": tuned({"low": 0})}, r"tune\.values\.training\.label_smoothing\.high is missing"),
+        ({"tune": tuned({"low": 0.1, "high": 2})}, r"tune: arm 'attention': training\.label_smoothing = 2"),
+        ({"tune": tuned(0.1)}, r"tune\.values\.training\.label_smoothing = 0.1: a list is wanted"),
+        ({"tune": tuned([0.1, 0.1])}, r"training\.label_smoothing has 0.1 twice"),
+        ({"tune": tuned([0.1, 0.2])}, r"sampler\.trials = 3, but the values have 2 combinations"),
+        ({"tune": tuned({"low": 0, "high": 0.1}, {"kind": "grid"})}, r"label_smoothing has a range, and a grid"),
+        ({"tune": tuned([0.1], {"kind": "grid", "trials": 3})}, r"tune\.sampler: trials is an option of kind=.*random"),
+        ({"tune": tuned([0.1], {"kind": "randm"})}, r"tune\.sampler\.kind = 'randm': .*did you mean 'random'"),
         ({"seeds": [1, 1]}, r"seeds = .*1, 1.*: .*at least one seed, each once"),
         ({"seeds": []}, "seeds = .*at least one seed"),
         ({"arms": {"distracted": {"seeds": [3, 3]}}}, "arm 'distracted': seeds = .*3, 3.*: .*each once"),
