@@ -48,7 +48,9 @@ def test_a_printed_command_has_known_options(block):
 def test_a_printed_configuration_is_valid(block):
     values = yaml.safe_load(block.text)
     if values.keys() <= Experiment.model_fields.keys() and "arms" not in values:  # to be added to the experiment before
-        before = [each for each in EVERY if each.page == block.page and each.line < block.line and "arms:" in each.text]
+        before = [
+            each for each in EVERY if each.page == block.page and each.line < block.line and "\narms:" in each.text
+        ]
         values = yaml.safe_load(before[-1].text) | values
     if "arms" in values:
         base = next(each for each in EVERY if each.language == "yaml" and each.name == values["base"])

@@ -132,7 +132,7 @@ def tuned(values, sampler=None):
             {"tune": {"arms": ["attention"], "values": {"search.beam_size": [1]}, "trial": {"seed": 2}}},
             "tune has a seed; trials are made with the first",
         ),
-        ({"tune": tuned({"low": 0.2, "high": 0.1})}, r"tune\.values\.training\.label_smoothing: low = 0.2 .* high = 0.1"),
+        ({"tune": tuned({"low": 0.2, "high": 0.1})}, r"tune\.values\.training\.label_smoothing: low = 0.2 .* 0.1"),
         ({"tune": tuned({"low": 0, "high": 0.1, "log": True})}, r"label_smoothing: low = 0 has no logarithm"),
         ({"tune": tuned({"low": 0})}, r"tune\.values\.training\.label_smoothing\.high is missing"),
         ({"tune": tuned({"low": 0.1, "high": 2})}, r"tune: arm 'attention': training\.label_smoothing = 2"),

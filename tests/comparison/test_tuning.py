@@ -189,7 +189,7 @@ def test_a_search_suggests_from_the_scores_so_far_and_goes_on_as_if_it_had_not_b
         search("runs")
     trials.most = None
     found = search("runs")
-    # Two trials of each arm at once: of 0.001 and 0.002, and then of 0.003 and 0.006, the one nearer to 0.004 is better.
+    # Two trials of each arm at once: of 0.001 and 0.002 the second is better, of 0.003 and 0.006 the first.
     expected = [0.001, 0.002, 0.003, 0.006, 0.001]
     assert trials.rates == pytest.approx(2 * expected[:2] + 2 * expected[2:4] + 2 * expected[4:])
     for arm, tuned in found.items():
