@@ -98,6 +98,7 @@ def train_configured(
     """As `train`, with a configuration that is complete; `given` are the keys that were given as overrides."""
     from seq2seq_attn.analysis.scoring import evaluate
     from seq2seq_attn.api.model import Model
+    from seq2seq_attn.api.pictures import draw_attention
     from seq2seq_attn.runs.folder import reserved
     from seq2seq_attn.runs.train import train as train_run
 
@@ -110,6 +111,7 @@ def train_configured(
             **_progress(silent),
             pretrained=pretrained,
             given=given,
+            draw=draw_attention,
         )
         if settings.data.test is not None:
             evaluate(trained, folder, say=messages(silent))
@@ -153,9 +155,11 @@ def compare(
         UserError: There is a mistake in the experiment or in the data; nothing is trained.
         FailedError: Every run failed.
     """
+    from seq2seq_attn.api.pictures import draw_attention
     from seq2seq_attn.comparison.compare import compare as compare_runs
 
     grid = _grid(experiment, overrides)
+    grid = grid._replace(runs=[run._replace(draw=draw_attention) for run in grid.runs])
     place = Path(output) if output is not None else COMPARISONS / grid.experiment.name
     results = compare_runs(
         grid,

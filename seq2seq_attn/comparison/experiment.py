@@ -22,6 +22,7 @@ from seq2seq_attn.results.records import run_folder, slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, FrontEnds, cached_front_ends
 from seq2seq_attn.runs.model import build_translator, count_parameters
+from seq2seq_attn.runs.train import Draw
 from seq2seq_attn.runs.warm_start import completed
 from seq2seq_attn.strict import (
     ConfigError,
@@ -174,6 +175,7 @@ class ArmRun(NamedTuple):
     config: Config
     folder: Path  # relative to the folder of all runs
     match_parameters: bool = False  # as requested; the function `match_parameters` widens `config`
+    draw: Draw | None = None  # of its pictures of attention
 
     @property
     def name(self) -> str:

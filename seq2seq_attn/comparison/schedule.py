@@ -177,6 +177,7 @@ def complete(run: ArmRun, runs: Path, say: Say, bar: bool | None = True, *, wait
                 bar=bar,
                 cache=runs / CACHE_FOLDER,
                 group=runs.resolve().parent.name,  # the folder of the comparison
+                draw=run.draw,
             )
         if run.config.data.test is None:
             return

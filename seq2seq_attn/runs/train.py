@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -72,9 +72,11 @@ from seq2seq_attn.training.batches import EncodedPairs
 from seq2seq_attn.training.checkpoints import trained_state
 from seq2seq_attn.training.divergence import DivergenceError
 from seq2seq_attn.training.freezing import frozen_parameters
-from seq2seq_attn.training.loggers import PROJECT, TrackedRun, require_loggers
+from seq2seq_attn.training.loggers import PROJECT, Pictures, TrackedRun, require_loggers
 from seq2seq_attn.training.loop import Validation, fit
 from seq2seq_attn.training.randomness import seeded
+
+Draw = Callable[[TrainedModel, Sequence[str], Sequence[str]], Sequence[NDArray[np.uint8]]]
 
 MANY_CUT_SHORT = 0.01  # of the training pairs: rare in translation, usual where a short input stands for a long output
 
@@ -91,6 +93,7 @@ def train(
     cache: Path | None = None,
     given: Collection[str] = (),
     group: str | None = None,
+    draw: Draw | None = None,
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
@@ -100,7 +103,8 @@ def train(
     `pretrained` holds word vectors in memory for the embeddings. `cache` is the folder of codecs and token ids that
     runs on the same text share; by default it is beside the run folder. `given` are the keys of the configuration that
     were given as overrides: a run that is resumed may have another learning rate or schedule only if they name it.
-    `group` is the experiment of the run, for the programs in `training.loggers`.
+    `group` is the experiment of the run, for the programs in `training.loggers`. `draw` makes pictures of the
+    attention with which the model predicts some targets, for them as well.
 
     Raises UserError for invalid data or a loss that is not finite, BusyError for a folder that another process trains
     into; Ctrl-C is KeyboardInterrupt, and leaves the last checkpoint.
@@ -108,7 +112,7 @@ def train(
     _require_device_and_packages(config)
     # Codecs and weights must not depend on what ran before in this process.
     with reserved(config, folder, if_exists, given=given), seeded(config.seed):
-        return _train(config, folder, name, if_exists, say, bar, pretrained, cache, given, group)
+        return _train(config, folder, name, if_exists, say, bar, pretrained, cache, given, group, draw)
 
 
 def _require_device_and_packages(config: Config) -> None:
@@ -116,7 +120,8 @@ def _require_device_and_packages(config: Config) -> None:
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
     if config.search.precision == "int8":  # the validation set is translated in this precision
         require_int8(device_type(config.training.accelerator))
-    require_loggers(config.training.loggers)
+    has_pictures = config.training.attention_pictures > 0
+    require_loggers(("tensorboard",) if has_pictures and config.training.loggers is None else config.training.loggers)
     require_tokenizer(config.evaluation.words[0])
     if config.evaluation.comet and config.data.test:  # which is scored after all training
         require_comet(config.evaluation.comet)
@@ -133,6 +138,7 @@ def _train(
     cache: Path | None,
     given: Collection[str],
     group: str | None,
+    draw: Draw | None,
 ) -> TrainedModel:
     """`train` in a folder that is locked."""
     data = config.data
@@ -217,6 +223,11 @@ def _train(
     ):
         if warning is not None:
             say(f"{name}: {warning}")
+    pictures = None
+    if config.training.attention_pictures and not translator.attends:
+        say(f"{name}: training.attention_pictures: this model has no attention weights to draw")
+    elif config.training.attention_pictures and draw is not None:
+        pictures = partial(_pictures, model, validation_pairs, validation.kept, draw)
     files = {CONFIG: config_content(config)}
     if resuming:  # a run that had ended may go on, and be interrupted: until its new end, it has no scores
         unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
@@ -244,7 +255,7 @@ def _train(
             resume=resuming,
             bar=bar,
             say=lambda text: say(f"{name}: {text}"),
-            tracked=_tracked(config, folder, name, group),
+            tracked=_tracked(config, folder, name, group)._replace(pictures=pictures),
             optimizer=optimizer,
         )
     except DivergenceError as error:
@@ -259,6 +270,16 @@ def _train(
     metrics = {"parameters": model.parameters(), "training": fitted._asdict()}
     write_metrics(folder, metrics)
     return model
+
+
+def _pictures(model: TrainedModel, pairs: ParallelCorpus, kept: NDArray[np.int64], draw: Draw) -> Pictures:
+    """The same pairs in every validation, at equal distances from each other, by their line in the validation set."""
+    count = min(model.config.training.attention_pictures, len(kept))
+    lines = kept[np.arange(count) * len(kept) // count].tolist()
+    chosen = pairs.select(lines)
+    # A new model, because its forms hold the weights of the last validation.
+    drawn = draw(replace(model, forms={}), chosen.source, chosen.target)
+    return {f"attention/{line + 1}": picture for line, picture in zip(lines, drawn, strict=True)}
 
 
 def _tracked(config: Config, folder: Path, name: str, group: str | None) -> TrackedRun:

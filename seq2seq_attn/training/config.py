@@ -47,6 +47,7 @@ class TrainingConfig(Strict):
     monitor: Literal["score", "loss"] = "score"  # of the validation: chooses weights, ends training, lowers the rate
     patience: PositiveInt | None = 5  # validations without improvement, once something is learned, before training ends
     loggers: tuple[LoggerName, ...] | None = None  # programs that show the curves; null: tensorboard if installed
+    attention_pictures: NonNegativeInt = 0  # validation pairs whose attention weights are drawn for them
     precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 
@@ -61,6 +62,14 @@ class TrainingConfig(Strict):
     def _keeps_the_optimizer_of_a_run(self) -> TrainingConfig:
         if self.start_optimizer == "kept" and self.start_from is None:
             raise ValueError("start_optimizer=kept needs the run whose optimizer it is; set start_from")
+        return self
+
+    @model_validator(mode="after")
+    def _shows_the_pictures(self) -> TrainingConfig:
+        if self.attention_pictures and self.loggers == ():
+            raise ValueError(
+                f"attention_pictures={self.attention_pictures} needs a program that shows them; name one under loggers"
+            )
         return self
 
     @model_validator(mode="after")

@@ -1,16 +1,21 @@
-"""Where the curves of a training are shown beside `log/metrics.csv`: an adapter of a few lines for each program."""
+"""Where curves, beside `log/metrics.csv`, and pictures of a training are shown: a short adapter for each program."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn.errors import UserError
 
 LoggerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+
+Pictures = Mapping[str, NDArray[np.uint8]]  # by name: (height, width, 3), red, green and blue
 
 PROJECT = "seq2seq_attn"  # of runs that belong to no experiment
 
@@ -22,6 +27,7 @@ class TrackedRun(NamedTuple):
     group: str = PROJECT  # the experiment of the run, whose arms are shown together
     key: str = ""  # of this run alone, by which a resumed training finds what was logged before
     config: Mapping[str, Any] = {}  # plain values
+    pictures: Callable[[], Pictures] | None = None  # of the model as it is when this is called, after each validation
 
 
 class Logger(Protocol):
@@ -29,6 +35,10 @@ class Logger(Protocol):
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Shows values of a step."""
+        ...
+
+    def add_pictures(self, step: int, pictures: Pictures) -> None:
+        """Shows pictures of the model after a step."""
         ...
 
     def flush(self) -> None:
@@ -52,6 +62,10 @@ class TensorBoard:
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
 
+    def add_pictures(self, step: int, pictures: Pictures) -> None:
+        for name, picture in pictures.items():
+            self.writer.add_image(name, picture, step, dataformats="HWC")
+
     def flush(self) -> None:
         self.writer.flush()
 
@@ -69,6 +83,9 @@ class WeightsAndBiases:
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         self.library.log(dict(values), step=step)
+
+    def add_pictures(self, step: int, pictures: Pictures) -> None:
+        self.library.log({name: self.library.Image(picture) for name, picture in pictures.items()}, step=step)
 
     def flush(self) -> None:
         """Nothing: a process of the program itself writes."""
@@ -97,6 +114,10 @@ class MLflow:
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         self.library.log_metrics(dict(values), step=step)
+
+    def add_pictures(self, step: int, pictures: Pictures) -> None:
+        for name, picture in pictures.items():
+            self.library.log_image(picture, artifact_file=f"{name}/step-{step}.png")
 
     def flush(self) -> None:
         """Nothing: values are sent at once."""

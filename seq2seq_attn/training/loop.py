@@ -291,6 +291,7 @@ class Loop:
             if self.monitor.is_better(score, state.best_score):
                 state.best_score, state.best_epoch, state.since_best = score, math.ceil(epoch), 0
                 copy_(self.best, unique_tensors(self.model))
+            self.curves.draw(state)
         if self.updates.plateau is not None and self.monitor.is_informative(score):
             self.updates.plateau.step(score)
         self.curves.add(state, epoch, {f"validation_{name}": value for name, value in scores.items()})

@@ -134,6 +134,7 @@ class Curves:
     def __init__(self, folder: Path, loggers: Sequence[LoggerName] | None, run: TrackedRun, step: int) -> None:
         """`step` is the last one that was logged before."""
         self.folder = folder
+        self.pictures = run.pictures
         self.loggers = open_loggers(loggers, (folder / CURVES).parent, run, step)
 
     def __enter__(self) -> Curves:
@@ -149,6 +150,14 @@ class Curves:
         state.curve.append({"epoch": whole, "step": state.step, **values})
         for logger in self.loggers:
             logger.add(state.step, values)
+
+    def draw(self, state: TrainingState) -> None:
+        """Shows pictures of the model that is validated, if any are to be drawn."""
+        if self.pictures is None or not self.loggers:
+            return
+        pictures = self.pictures()
+        for logger in self.loggers:
+            logger.add_pictures(state.step, pictures)
 
     def save(self, state: TrainingState) -> None:
         """Writes all rows so far."""
