@@ -47,7 +47,7 @@ class TrainingConfig(Strict):
     monitor: Literal["score", "loss"] = "score"  # of the validation: chooses weights, ends training, lowers the rate
     patience: PositiveInt | None = 5  # validations without improvement, once something is learned, before training ends
     loggers: tuple[LoggerName, ...] | None = None  # programs that show the curves; null: tensorboard if installed
-    attention_pictures: NonNegativeInt = 0  # validation pairs whose attention weights are drawn for them
+    attention_pictures: NonNegativeInt = 0  # validation pairs whose attention the loggers show each time
     precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products
     accelerator: Literal["auto", "cpu", "cuda"] = "auto"  # auto: a GPU if there is one
 
