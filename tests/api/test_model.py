@@ -211,7 +211,7 @@ def test_maps_of_all_heads_have_the_tokens_on_their_axes(model):
 def test_self_attention_of_a_decoder_has_its_inputs_as_columns():
     maps = s2s.load("demo/transformer", "cpu").attention_maps("Tom runs", "汤姆 跑")
     axes = maps.plot("decoder").axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["<s>", "汤姆", "跑"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["<s>", "汤姆", "跑 (<unk>)"]
     assert axes.images[0].get_array().tolist() == maps.decoder.layers[0][0].tolist()
     assert maps.encoder.source == maps.encoder.target == ("Tom", "runs", "</s>")
 
