@@ -221,6 +221,7 @@ class Config(Strict):
             "model.pretrained_embeddings.source": self.model.pretrained_embeddings.source,
             "training.guided_alignment": self.training.guided_alignment,
             "data.train.tag": self.tags,
+            "text.placeholders": self.text.placeholders,
             "text.sampling.sides=source": sampling and sampling.sides == "source",
             "search.shortlist": self.search.shortlist,
             "search.replace_unknown": self.search.replace_unknown,
@@ -245,7 +246,8 @@ class Config(Strict):
     @model_validator(mode="after")
     def _tags_are_protected(self) -> Config:
         symbols = tuple(dict.fromkeys((*self.text.protected, *self.tags)))
-        if (mistake := unfit_symbols(symbols)) is not None:
+        of_text = self.text.model_copy(update={"protected": symbols}).symbols
+        if (mistake := unfit_symbols(of_text)) is not None:
             raise ValueError(f"a tag is one piece of text: {mistake}")
         if self.tags and self.training.guided_alignment is not None:
             raise ValueError("training.guided_alignment: links do not count the tag of a line; leave out one of both")

@@ -39,7 +39,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     finite, as after a run that has all but diverged.
     """
     codec = model.text_source("a trace")
-    ids, target = model.cut(codec.encode(source)), model.target.encode(reference)
+    ids, target = model.cut(codec.encode(source)), model.target_of(source).encode(reference)
     tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes)
@@ -64,7 +64,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
         beam_size=TRACED_BEAM_SIZE,
         source=model.source_labels(source),
         source_words=tuple(codec.word_indices(source)[:tokens]),
-        target_words=tuple(model.target.word_indices(reference)),
+        target_words=tuple(model.target_of(source).word_indices(reference)),
         norms=None if searched.value_norms is None else _rounded(searched.value_norms, 3),
         beam=tuple(
             _record(model, searched, edge, place.get(searched.parent(edge)), edge in on_a_path) for edge in edges

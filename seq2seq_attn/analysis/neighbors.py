@@ -124,7 +124,7 @@ class StateIndex:
         for row, distance in _nearest(self.steps, vector, most):
             number = int(np.searchsorted(self.starts, row, side="right")) - 1
             pair, step = self._pair(number, distance), row - int(self.starts[number])
-            tokens = (*model.target.pieces(pair.target), SPECIALS[EOS])
+            tokens = (*model.target_of(pair.source).pieces(pair.target), SPECIALS[EOS])
             found.append(pair._replace(step=step, token=tokens[step], tokens=tokens))
         return found
 
@@ -159,7 +159,7 @@ def find_neighbors(
         best = continuations(model, source, options=options)[0].tokens
         tokens = model.target.vocabulary.lookup_indices(token for token in best if token != SPECIALS[EOS])
     else:
-        tokens = prefix_ids(model, target)
+        tokens = prefix_ids(model, source, target)
     if step > len(tokens):
         raise UserError(f"step {step}: this translation has steps 0 to {len(tokens)}, and the last predicts </s>")
     model.require_steps(step + 1, f"step {step}")
@@ -184,7 +184,7 @@ def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex | None:
     """Writes the files of an index. Returns None: Windows moves no file that is memory-mapped."""
     pairs, limit = read_pairs(model.config.data.train), model.config.data.max_length + 1
     sources = map(model.text_source("neighbors").encode, pairs.source)
-    targets = map(model.target.encode, pairs.target)
+    targets = (model.target_of(line).encode(other) for line, other in zip(pairs.source, pairs.target, strict=True))
     kept: list[tuple[int, Ids, Ids]] = []
     total = 0
     for line, (source, target) in enumerate(zip(sources, targets, strict=True)):

@@ -96,12 +96,12 @@ def decode_steps(
     if target is not None:
         if prefix:
             raise UserError("target and prefix: a given translation is not searched for; give one of the two")
-        tokens = model.target.encode(target)
+        tokens = model.target_of(source).encode(target)
         if len(tokens) == 1:
             raise UserError("a blank translation has no steps; give one with text, or none to search for it")
         model.require_steps(len(tokens), "this translation")
         return _StepByStep(model, item, interventions).steps(tokens, len(tokens))
-    first = prefix_ids(model, prefix)
+    first = prefix_ids(model, source, prefix)
     rest = _after(options, len(first))
     limit = len(first) + rest.limit(len(item))
     model.require_steps(limit, "this prefix and what follows it")
@@ -134,7 +134,7 @@ def continuations(
     The first of them is the translation of `decode_steps`, if the search is a beam search. UserError as there.
     """
     item = source_item(model, source)
-    first = prefix_ids(model, prefix)
+    first = prefix_ids(model, source, prefix)
     rest = _after(exact(options or model.config.search), len(first))
     limit = rest.limit(len(item))
     model.require_steps(len(first) + limit, "this prefix and what follows it")
@@ -145,7 +145,7 @@ def continuations(
             raise UserError(NOT_FINITE)
         predicted = [*first, *each.tokens, *([EOS] if len(each.tokens) < limit else [])]
         tokens = model.target.vocabulary.lookup_tokens(predicted)
-        best.append(Continuation(model.target.decode(predicted), tokens, each.log_probability, each.score))
+        best.append(Continuation(model.target_of(source).decode(predicted), tokens, each.log_probability, each.score))
     return best
 
 
@@ -170,7 +170,7 @@ def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[De
     states = next((len(step.weights) for step in found if step.weights is not None), None)
     return DecodedSteps(
         source_tokens(model, source, states),
-        model.target.decode(model.target.vocabulary.lookup_indices(step.token for step in found)),
+        model.target_of(source).decode(model.target.vocabulary.lookup_indices(step.token for step in found)),
         sum(step.log_probability for step in found),
         found,
     )
@@ -195,9 +195,9 @@ def source_item(model: TrainedModel, source: str | Sequence[str]) -> Item:
     return cut
 
 
-def prefix_ids(model: TrainedModel, prefix: str | Sequence[str]) -> list[int]:
-    """The ids of text, or of tokens, with which a translation begins. UserError: a token cannot be in it."""
-    tokens = model.target.pieces(prefix) if isinstance(prefix, str) else prefix
+def prefix_ids(model: TrainedModel, source: str | Sequence[str], prefix: str | Sequence[str]) -> list[int]:
+    """The ids of text, or tokens, with which the translation of a source begins. UserError: a token cannot be in it."""
+    tokens = model.target_of(source).pieces(prefix) if isinstance(prefix, str) else prefix
     return _known_ids(model.target.vocabulary, tokens, "prefix")
 
 

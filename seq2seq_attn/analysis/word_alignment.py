@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -48,10 +49,10 @@ def token_attention(model: TrainedModel, source: str, target: str, layers: Itera
     """
     arrays: Any = tuple(layer.numpy() for layer in layers)
     targets, states = arrays[0].shape[1:]
-    of_source, of_target = model.source_words(source, states), model.target.word_indices(target)
+    of_source, of_target = model.source_words(source, states), model.target_of(source).word_indices(target)
     return CrossAttention(
         model.source_labels(source, states, is_cut=False),
-        (*model.target.pieces(target), END),
+        (*model.target_of(source).pieces(target), END),
         arrays,
         Words(tuple(model.source.words(source)), (*of_source, *[None] * (states - len(of_source)))),
         Words(tuple(target.split()), (*of_target, *[None] * (targets - len(of_target)))),
@@ -156,12 +157,12 @@ def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None
     with TemporaryDirectory() as name:
         folder = Path(name)
         command = [program]
-        for option, codec, lines in (
-            ("--source", source, [*pairs.source, *training.source]),
-            ("--target", target, [*pairs.target, *training.target]),
-        ):
+        sources, targets = [*pairs.source, *training.source], [*pairs.target, *training.target]
+        given = map(target.given, sources)
+        for option, codecs, lines in (("--source", repeat(source), sources), ("--target", given, targets)):
             text = folder / option
-            text.write_text("".join(f"{line}\n" for line in _piece_lines(codec, lines)), encoding="utf-8", newline="\n")
+            pieces = (f"{_piece_line(codec, line)}\n" for codec, line in zip(codecs, lines, strict=False))
+            text.write_text("".join(pieces), encoding="utf-8", newline="\n")
             command += [option, str(text)]
         links = folder / "forward", folder / "backward"
         command += ["--forward-links", str(links[0]), "--reverse-links", str(links[1])]
@@ -172,15 +173,15 @@ def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None
         return BidirectionalLinks(*(_word_links(each[: len(pairs)], pairs, source, target) for each in found))
 
 
-def _piece_lines(codec: Codec, lines: Iterable[str]) -> list[str]:
-    """The pieces of each line, separated by blanks; eflomal splits at any other white space, so it is replaced."""
-    return [" ".join(re.sub(r"\s", "▁", piece) for piece in codec.pieces(line)) for line in lines]
+def _piece_line(codec: Codec, line: str) -> str:
+    """The pieces of a line, separated by blanks; eflomal splits at any other white space, so it is replaced."""
+    return " ".join(re.sub(r"\s", "▁", piece) for piece in codec.pieces(line))
 
 
 def _word_links(links: list[Links], pairs: ParallelCorpus, source: Codec, target: Codec) -> list[Links]:
     """Links between words from links between pieces."""
     found: list[Links] = []
     for piece_links, left, right in zip(links, pairs.source, pairs.target, strict=True):
-        sources, targets = source.word_indices(left), target.word_indices(right)
+        sources, targets = source.word_indices(left), target.given(left).word_indices(right)
         found.append(frozenset((sources[i], targets[j]) for i, j in piece_links))
     return found

@@ -13,6 +13,7 @@ from seq2seq_attn.analysis.attention_files import TokenAttention
 from seq2seq_attn.analysis.neighbors import Neighbor
 from seq2seq_attn.analysis.stepwise import DecodedSteps
 from seq2seq_attn.api.tables import Answers
+from seq2seq_attn.corpora.placeholders import Placed
 from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import Agreement, GoldCorpus, Links, agreement, format_links, read_gold_of
@@ -34,6 +35,7 @@ class Candidate(NamedTuple):
     log_probability: float  # ln p(text | source), including `</s>`
     constraints: tuple[Constraint, ...] = ()  # what was asked of it, and the steps, or rows of weights, that met it
     replaced: tuple[Replacement, ...] = ()  # with `replace_unknown`: each `<unk>` that the model wrote
+    placeholders: tuple[Placed, ...] = ()  # with `text.placeholders`: how often each is in the source and here
 
 
 class Translation(NamedTuple):
@@ -60,7 +62,7 @@ class Translation(NamedTuple):
         """As JSON of commands and requests: each translation with its tokens and weights, if they were requested."""
         translations = [each._asdict() for each in self.candidates]
         for each in translations:
-            for key in ("constraints", "replaced"):
+            for key in ("constraints", "replaced", "placeholders"):
                 if found := each.pop(key):
                     each[key] = [one._asdict() for one in found]
         if self.token_attention is not None:

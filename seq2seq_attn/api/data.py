@@ -160,7 +160,7 @@ def _unknown_to_run(parts: Mapping[str, ParallelCorpus], run: Path) -> dict[str,
 
     source, target = load_codecs(find_run(run))
     return {
-        part: UnknownWords(source.count_unknown(pairs.source), target.count_unknown(pairs.target))
+        part: UnknownWords(source.count_unknown(pairs.source), target.count_unknown(pairs.target, pairs.source))
         for part, pairs in parts.items()
     }
 

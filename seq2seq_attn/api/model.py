@@ -223,13 +223,15 @@ class Model:
                 progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
             for line, hypotheses in zip(lines, found, strict=True):
                 source = line.source
+                target = trained.target.given(source)
                 candidates = tuple(
                     Candidate(
                         trained.text(line, each, options),
                         each.score,
                         each.log_probability,
-                        met(trained.target, line.phrases(trained.target, options), each.tokens),
+                        met(target, line.phrases(target, options), each.tokens),
                         trained.replacements(line, each, options),
+                        target.placed(source, each.tokens),
                     )
                     for each in hypotheses
                 )
@@ -286,11 +288,13 @@ class Model:
         corpus, trained = _corpus(pairs), self._averaged_with(ensemble)
         trained.require_short(corpus.source, corpus.target)
         forced = trained.force(corpus.source, corpus.target, progress)
-        pieces = self.trained.target.pieces
+        target_of = self.trained.target_of
         return PairScores(
             PairScore(source, target, None, None, None)
             if each is None
-            else PairScore(source, target, each.total, [*pieces(target), END], each.log_probabilities.tolist())
+            else PairScore(
+                source, target, each.total, [*target_of(source).pieces(target), END], each.log_probabilities.tolist()
+            )
             for source, target, each in zip(corpus.source, corpus.target, forced, strict=True)
         )
 

@@ -98,6 +98,7 @@ def translate(
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file
+    from seq2seq_attn.corpora.placeholders import PlaceholderReport
     from seq2seq_attn.corpora.unknown_words import UnknownReport
 
     if tabs is not None and {"prefix": prefix, "constraints": constraints}[tabs] is not None:
@@ -107,12 +108,14 @@ def translate(
     model, others = load_model(run, plugin), load_ensemble(ensemble)
     options = model.search_options(**search)
     unknown = UnknownReport(say, most=None if source is None and sys.stdin.isatty() else 5)
+    placed = PlaceholderReport()
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
         asked = _asked(_tidied(batches), prefix, constraints, tabs, glossary)
         found = model.stream(asked, options, ensemble=others, weights=weights, progress=advance, say=say)
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
+            placed.add(each for best in translation.candidates[:1] for each in best.placeholders)
             unknown.add_replaced(each.by for best in translation.candidates[:1] for each in best.replaced)
             if as_json:
                 answer(translation._replace(token_attention=None).record)
@@ -123,6 +126,8 @@ def translate(
             if write is not None and translation.token_attention is not None:
                 write(translation.token_attention)
     unknown.summarize()
+    if placed.total or placed.without_source:
+        say(str(placed))
 
 
 def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:

@@ -165,8 +165,10 @@ def kept_lines(
 
     The pairs in `always` are kept in any case; pairs with a side without tokens have no attention.
     """
-    sides = (source, pairs.source), (target, pairs.target)
-    lengths = {line: [len(side.encode(lines[line])) for side, lines in sides] for line in pairs.filled}
+    lengths = {
+        line: [len(source.encode(pairs.source[line])), len(target.given(pairs.source[line]).encode(pairs.target[line]))]
+        for line in pairs.filled
+    }
     marks = source.marks, target.marks  # an empty line has no other token
     lines = [line for line, found in lengths.items() if all(map(int.__gt__, found, marks))]
     every = max(1, math.ceil(arms * sum(math.prod(lengths[line]) for line in lines) / MOST_WEIGHTS))
@@ -187,12 +189,13 @@ def _map(
 
 
 def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> Segmentation:
-    sources, targets = ([side[line] for line in lines] for side in (pairs.source, pairs.target))
+    sources = [pairs.source[line] for line in lines]
+    targets = [(model.target_of(pairs.source[line]), pairs.target[line]) for line in lines]
     return Segmentation(
         tuple(tuple(model.source.labels(line)) for line in sources),
-        tuple((*model.target.pieces(line), END) for line in targets),
+        tuple((*codec.pieces(line), END) for codec, line in targets),
         tuple(tuple(model.source.word_indices(line)) for line in sources),
-        tuple(tuple(model.target.word_indices(line)) for line in targets),
+        tuple(tuple(codec.word_indices(line)) for codec, line in targets),
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -16,8 +19,9 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Items
 from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.corpora.languages import language_code, without_rules
+from seq2seq_attn.corpora.placeholders import Placed, Placeholders
 from seq2seq_attn.corpora.source import Tokens, pad
-from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word
+from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word, word_of_character
 from seq2seq_attn.corpora.unknown_words import UnknownCount, known_forms
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary, unfit_symbols
 from seq2seq_attn.errors import UserError
@@ -69,7 +73,13 @@ class TextConfig(Strict):
     normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
     character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
     protected: tuple[str, ...] = ()  # symbols that are always one piece and known, as in ["<2de>", "<NUM1>"]
+    placeholders: tuple[str, ...] = ()  # left unread and restored: url, email, number, tag, or own as in "code=[A-Z]+"
     sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What is always one piece and known: protected symbols, and those that stand for other text."""
+        return (*self.protected, *Placeholders(self.placeholders).symbols)
 
     @model_validator(mode="before")
     @classmethod
@@ -99,12 +109,17 @@ class TextConfig(Strict):
             )
         return self
 
-    @field_validator("protected")
+    @field_validator("placeholders")
     @classmethod
-    def _are_symbols(cls, protected: tuple[str, ...]) -> tuple[str, ...]:
-        if (mistake := unfit_symbols(protected)) is not None:
-            raise ValueError(mistake)
-        return protected
+    def _are_patterns(cls, placeholders: tuple[str, ...]) -> tuple[str, ...]:
+        Placeholders(placeholders)
+        return placeholders
+
+    @model_validator(mode="after")
+    def _are_symbols(self) -> TextConfig:
+        if (mistake := unfit_symbols(self.symbols)) is not None:
+            raise ValueError(f"protected: {mistake}")
+        return self
 
     @model_validator(mode="after")
     def _options_suit_the_tokenizer(self) -> TextConfig:
@@ -136,6 +151,7 @@ class _Record:
     files: list[Literal["model"]]
     lowercase: bool
     match_known_forms: bool = False
+    placeholders: list[str] = field(default_factory=list)
 
 
 _RECORD = TypeAdapter(_Record)
@@ -145,19 +161,46 @@ class Codec(FrontEnd):
     """The front end of text: encodes a line as ids that end in `</s>`, and decodes ids to a line.
 
     `lowercase` lowercases a line before it is tokenized. With `match_known_forms`, a piece outside the vocabulary is
-    read in a form that is in it, see `known_forms`.
+    read in a form that is in it, see `known_forms`. With `placeholders`, a line is that of a source; a target is
+    encoded and decoded `given` its source.
     """
 
     marks = 1  # `</s>`
     names_files = False
 
     def __init__(
-        self, tokenizer: Tokenizer, vocabulary: Vocabulary, lowercase: bool = False, match_known_forms: bool = False
+        self,
+        tokenizer: Tokenizer,
+        vocabulary: Vocabulary,
+        lowercase: bool = False,
+        match_known_forms: bool = False,
+        placeholders: Sequence[str] = (),
     ) -> None:
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.lowercase = lowercase
         self.match_known_forms = match_known_forms
+        self.placeholders = Placeholders(placeholders)
+        self._values: dict[str, str] | None = None  # of the source that is given
+
+    def given(self, source: str) -> Codec:
+        """This codec for a target with this source, whose text its placeholders stand for."""
+        if not self.placeholders.given:
+            return self
+        codec = copy.copy(self)
+        codec._values = self.placeholders.values(source)
+        return codec
+
+    def _parts(self, line: str) -> list[tuple[int, str]]:
+        """The line as `Placeholders.parts`."""
+        if not self.placeholders.given:
+            return [(0, line)]
+        values = self.placeholders.values(line) if self._values is None else self._values
+        return list(self.placeholders.parts(line, values))
+
+    def _prepared(self, line: str) -> str:
+        """The line as it is tokenized."""
+        return self._cased("".join(text for _, text in self._parts(line)))
 
     @property
     def size(self) -> int:
@@ -179,16 +222,30 @@ class Codec(FrontEnd):
 
     def pieces(self, line: str) -> list[str]:
         """The pieces of a line, those outside the vocabulary included."""
-        return self._known(self.tokenizer.encode(self._cased(line)))
+        return self._known(self.tokenizer.encode(self._prepared(line)))
 
     def word_indices(self, line: str) -> list[int]:
         """For each piece, the index of the whitespace-separated word of the line that it comes from."""
-        line = self._cased(line)
-        indices = self.tokenizer.word_indices(line)
-        if not self.match_known_forms:
-            return indices
-        pieces = zip(indices, self.tokenizer.encode(line), strict=True)
-        return [index for index, piece in pieces for _ in known_forms(piece, self.vocabulary)]
+        parts = self._parts(line)
+        prepared = self._cased("".join(text for _, text in parts))
+        indices = self.tokenizer.word_indices(prepared)
+        if self.match_known_forms:
+            pieces = zip(indices, self.tokenizer.encode(prepared), strict=True)
+            indices = [index for index, piece in pieces for _ in known_forms(piece, self.vocabulary)]
+        return indices if len(parts) == 1 else self._words_before(line, parts, indices)
+
+    def _words_before(self, line: str, parts: Sequence[tuple[int, str]], indices: Sequence[int]) -> list[int]:
+        """The words of a line that begin with these words of its parts, where symbols stand for text with blanks."""
+        words = word_of_character(line)
+        starts = (
+            start if number % 2 else start + offset  # the symbols are those with odd numbers
+            for number, (start, text) in enumerate(parts)
+            for offset in range(len(text))
+        )
+        first: dict[int, int] = {}
+        for word, start in zip(word_of_character("".join(text for _, text in parts)), starts, strict=True):
+            first.setdefault(word, words[start])
+        return [first[index] for index in indices]
 
     def unknown_words(self, line: str) -> list[str]:
         """The whitespace-separated words of the line, in order, of which a piece is read as `<unk>`."""
@@ -199,9 +256,12 @@ class Codec(FrontEnd):
         words = line.split()
         return [words[index] for index in sorted(unknown)]
 
-    def count_unknown(self, lines: Iterable[str]) -> UnknownCount:
-        """How many of the whitespace-separated words of these lines are unknown."""
-        counts = [(len(self.unknown_words(line)), len(line.split())) for line in lines]
+    def count_unknown(self, lines: Iterable[str], sources: Iterable[str] | None = None) -> UnknownCount:
+        """How many of the whitespace-separated words of these lines, of targets with their sources, are unknown."""
+        pairs = (
+            ((self, line) for line in lines) if sources is None else zip(map(self.given, sources), lines, strict=True)
+        )
+        counts = [(len(codec.unknown_words(line)), len(line.split())) for codec, line in pairs]
         return UnknownCount(sum(unknown for unknown, _ in counts), sum(words for _, words in counts))
 
     def encode(self, line: str) -> list[int]:
@@ -211,6 +271,11 @@ class Codec(FrontEnd):
         therefore unknown: `</s>` in a file does not end a sentence.
         """
         return self._ids(self.pieces(line))
+
+    def items(self, lines: Iterable[str], sources: Iterable[str] | None = None) -> Iterator[list[int]]:
+        """The ids of each line, of targets with their sources; none of a blank line."""
+        codecs = repeat(self) if sources is None else map(self.given, sources)
+        return (codec.encode(line) if line.strip() else [] for line, codec in zip(lines, codecs, strict=False))
 
     def spellings(self, phrase: str) -> list[list[int]]:
         """The sequences of token ids, `</s>` left out, that are decoded to a phrase; none if a piece is unknown."""
@@ -224,9 +289,16 @@ class Codec(FrontEnd):
         """For each token, whether it begins a word, or stands between words."""
         return [not self.tokenizer.continues_word(token) for token in self.vocabulary.get_itos()]
 
-    def sample(self, lines: Sequence[str], alpha: float, random: np.random.Generator) -> Iterable[list[int]]:
-        """As `encode` for each line, but in a segmentation drawn at random (`SentencePiece.sample`)."""
-        drawn = self.tokenizer.sample([self._cased(line) for line in lines], alpha, random)
+    def sample(
+        self, lines: Sequence[str], alpha: float, random: np.random.Generator, sources: Sequence[str] | None = None
+    ) -> Iterable[list[int]]:
+        """As `encode` for each line, but in a segmentation drawn at random (`SentencePiece.sample`).
+
+        Targets come with their sources.
+        """
+        codecs = repeat(self, len(lines)) if sources is None else map(self.given, sources)
+        prepared = [codec._prepared(line) for codec, line in zip(codecs, lines, strict=True)]
+        drawn = self.tokenizer.sample(prepared, alpha, random)
         return (self._ids(self._known(pieces)) for pieces in drawn)
 
     def _known(self, pieces: list[str]) -> list[str]:
@@ -248,15 +320,25 @@ class Codec(FrontEnd):
         shown = [index for index in ids[:end] if index == UNK or index >= len(SPECIALS)]
         instead = iter(unknown)
         pieces = self.vocabulary.lookup_tokens(shown)
-        return self.tokenizer.decode(
+        return self.text(
             [next(instead, piece) if index == UNK else piece for index, piece in zip(shown, pieces, strict=True)]
         )
+
+    def text(self, pieces: list[str]) -> str:
+        """The line that pieces form, with what the symbols in it stand for if the source is `given`."""
+        text = self.tokenizer.decode(pieces)
+        return text if self._values is None else self.placeholders.restored(text, self._values)
+
+    def placed(self, source: str, ids: Sequence[int]) -> tuple[Placed, ...]:
+        """How often each placeholder is in a source and in the ids of its translation; none without `placeholders`."""
+        return self.placeholders.placed(source, self.vocabulary.lookup_tokens(ids)) if self.placeholders.given else ()
 
     def changes(self, lines: Iterable[str]) -> Iterator[ChangedLine]:
         """The lines that are not as before when they are encoded and decoded, apart from `lowercase`."""
         for line in filter(str.strip, map(self._cased, lines)):
-            ids = self.encode(line)
-            if (decoded := self.decode(ids)) != line:
+            codec = self.given(line)
+            ids = codec.encode(line)
+            if (decoded := codec.decode(ids)) != line:
                 yield ChangedLine(line, decoded, UNK in ids)
 
     def difference(self, other: FrontEnd) -> str | None:
@@ -266,7 +348,7 @@ class Codec(FrontEnd):
         return None if self.rules() == other.rules() else "tokenizers that differ"
 
     def rules(self) -> tuple[Any, ...]:
-        options = self.tokenizer.options(), self.lowercase, self.match_known_forms
+        options = self.tokenizer.options(), self.lowercase, self.match_known_forms, self.placeholders.given
         return self.tokenizer.kind, *options, self.vocabulary.get_itos()
 
     def _cased(self, line: str) -> str:
@@ -283,12 +365,14 @@ class Codec(FrontEnd):
                 "files": list(files),
                 "lowercase": self.lowercase,
                 "match_known_forms": self.match_known_forms,
+                "placeholders": list(self.placeholders.given),
             }
         )
+        left_out = None if record.placeholders else {"placeholders"}
         return {
             **{f"{side}.{self.tokenizer.kind}.{name}": content for name, content in files.items()},
             f"{side}.vocabulary.txt": self.vocabulary.content(),
-            f"{side}.tokenizer.json": _RECORD.dump_json(record, indent=2) + b"\n",
+            f"{side}.tokenizer.json": _RECORD.dump_json(record, indent=2, exclude=left_out) + b"\n",
         }
 
     @classmethod
@@ -300,11 +384,12 @@ class Codec(FrontEnd):
         try:
             given: dict[str, Any] = record.options | {name: read_bytes(each) for name, each in files.items()}
             tokenizer = _TOKENIZERS[record.kind](**given)
+            Placeholders(record.placeholders)
         except (ValueError, TypeError) as error:
             named = next(iter(files.values()), path)
             raise UserError(f"{named}: not a valid tokenizer: {error}; restore it, or train the run again") from None
         vocabulary = Vocabulary.load(checked(folder, f"{side}.vocabulary.txt"))
-        return cls(tokenizer, vocabulary, record.lowercase, record.match_known_forms)
+        return cls(tokenizer, vocabulary, record.lowercase, record.match_known_forms, record.placeholders)
 
 
 def front_end_files(source: FrontEnd, target: FrontEnd) -> dict[str, bytes]:
@@ -337,9 +422,9 @@ def default_size(lines: Sequence[str], pairs: int) -> int:
 
 
 def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: str) -> Codec:
-    """The codec of one side, trained on its lines in a corpus of this many pairs."""
-    lines = list(map(Word(text.protected).lowercase, lines)) if text.lowercase else lines
-    size = text.vocabulary_size or default_size(lines, pairs) + len(text.protected)
+    """The codec of one side, trained on its lines in a corpus of this many pairs, where symbols are in their places."""
+    lines = list(map(Word(text.symbols).lowercase, lines)) if text.lowercase else lines
+    size = text.vocabulary_size or default_size(lines, pairs) + len(text.symbols)
     if text.tokenizer in ("bpe", "unigram"):
         pieces = SentencePiece.train(
             lines,
@@ -348,19 +433,23 @@ def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: st
             exact=text.vocabulary_size is not None,
             character_coverage=text.character_coverage,
             normalization=text.normalization,
-            protected=text.protected,
+            protected=text.symbols,
         )
-        return Codec(pieces, pieces.vocabulary(), text.lowercase)
+        return Codec(pieces, pieces.vocabulary(), text.lowercase, placeholders=text.placeholders)
     of_language = {"language": language} if text.tokenizer == "moses" else {}
-    tokenizer = _TOKENIZERS[text.tokenizer](protected=text.protected, **of_language)
-    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, text.minimum_frequency, always=text.protected)
-    return Codec(tokenizer, vocabulary, text.lowercase, text.match_known_forms)
+    tokenizer = _TOKENIZERS[text.tokenizer](protected=text.symbols, **of_language)
+    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, text.minimum_frequency, always=text.symbols)
+    return Codec(tokenizer, vocabulary, text.lowercase, text.match_known_forms, text.placeholders)
 
 
 def train_codecs(corpus: ParallelCorpus, text: TextConfig) -> tuple[Codec, Codec]:
     """The codecs of both sides, trained on a corpus; a joint one is returned twice."""
+    sources, targets = corpus.source, corpus.target
+    if text.placeholders:
+        masked = Placeholders(text.placeholders).masked
+        sources, targets = list(map(masked, sources)), list(map(masked, targets, sources))
     if text.joint:
-        codec = train_codec([*corpus.source, *corpus.target], len(corpus), text, text.source_language)
+        codec = train_codec([*sources, *targets], len(corpus), text, text.source_language)
         return codec, codec
-    source = train_codec(corpus.source, len(corpus), text, text.source_language)
-    return source, train_codec(corpus.target, len(corpus), text, text.target_language)
+    source = train_codec(sources, len(corpus), text, text.source_language)
+    return source, train_codec(targets, len(corpus), text, text.target_language)

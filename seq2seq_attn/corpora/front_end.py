@@ -41,6 +41,10 @@ class FrontEnd(ABC):
     def collate(self, items: Items) -> Source:
         """The batch of these items, on the CPU; `corpora.encoded.padded` pads them to the longest."""
 
+    def given(self, source: str) -> FrontEnd:
+        """The front end of a target with this source; itself, unless it shows text of the source in its lines."""
+        return self
+
     def labels(self, line: str) -> list[str]:
         """What to call each position of the item in a picture of attention; by default its number, from 1."""
         return [str(number) for number in range(1, len(self.encode(line)) + 1)]

@@ -163,7 +163,7 @@ def encode_pairs(files: PairFiles, front_ends: FrontEnds) -> EncodedCorpus:
     """The items of all pairs of these files, including blank and long ones."""
     source, target = front_ends
     pairs = read_pairs(files)
-    return EncodedLines.of(source.items(pairs.source)), EncodedLines.of(target.items(pairs.target))
+    return EncodedLines.of(source.items(pairs.source)), EncodedLines.of(target.items(pairs.target, pairs.source))
 
 
 def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLinks:
@@ -173,7 +173,10 @@ def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLin
     """
     source, target = codecs
     pairs = read_pairs(files)
-    words = zip(map(source.word_indices, pairs.source), map(target.word_indices, pairs.target), strict=True)
+    of_targets = (
+        target.given(line).word_indices(other) for line, other in zip(pairs.source, pairs.target, strict=True)
+    )
+    words = zip(map(source.word_indices, pairs.source), of_targets, strict=True)
     return CorpusLinks.between(read_gold_of(links, pairs.source, pairs.target).sure, words)
 
 
@@ -196,7 +199,8 @@ def sampled_pairs(
         if not isinstance(codec, Codec) or (side == 1 and sampling.sides == "source"):
             return encoded[side]
         random = np.random.default_rng((seed, epoch, 1 + side))
-        drawn = codec.sample((pairs.source, pairs.target)[side], sampling.alpha, random)
+        lines, sources = ((pairs.source, None), (pairs.target, pairs.source))[side]
+        drawn = codec.sample(lines, sampling.alpha, random, sources)
         return EncodedLines.of(ids if len(ids) - 1 <= longest else encoded[side][row] for row, ids in enumerate(drawn))
 
     return lambda epoch: (sample(0, epoch), sample(1, epoch))

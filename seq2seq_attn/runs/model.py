@@ -292,8 +292,12 @@ class TrainedModel:
 
         With `options.replace_unknown`, the `replacements` are shown instead.
         """
-        replaced = self.replacements(source, hypothesis, options)
-        return self.target.decode(hypothesis.tokens, (each.text for each in replaced))
+        replaced = (each.text for each in self.replacements(source, hypothesis, options))
+        return self.target_of(SourceLine.of(source).source).decode(hypothesis.tokens, replaced)
+
+    def target_of(self, source: str | Sequence[str]) -> Codec:
+        """The codec of the target for a source; if that is a list of tokens, its placeholders stand for nothing."""
+        return self.target.given(source) if isinstance(source, str) else self.target
 
     def replacements(
         self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions
@@ -314,7 +318,7 @@ class TrainedModel:
                 found.append(Replacement(step, SPECIALS[UNK], None))
                 continue
             position = int(weights.argmax())
-            token = codec.tokenizer.decode([pieces[position]])
+            token = codec.given(line.source).text([pieces[position]])
             term = line.term(token, words[word_of[position]])
             by: Literal["copy", "glossary"] = "copy" if term is None else "glossary"
             found.append(Replacement(step, term or token, by, position, token))
@@ -345,7 +349,8 @@ class TrainedModel:
 
     def unknown_words(self, pairs: ParallelCorpus) -> UnknownWords:
         """How many words of the sources and of the targets the model does not know."""
-        return UnknownWords(self.source.count_unknown(pairs.source), self.target.count_unknown(pairs.target))
+        targets = self.target.count_unknown(pairs.target, pairs.source)
+        return UnknownWords(self.source.count_unknown(pairs.source), targets)
 
     def require_weights(self, options: SearchOptions) -> None:
         """UserError if `options.replace_unknown` needs attention weights, and this model has none."""
@@ -377,7 +382,8 @@ class TrainedModel:
         progress: Progress | None,
     ) -> list[_Found | None]:
         """The results of a method of forced decoding for the pairs with text on both sides, and None for the others."""
-        pairs = list(zip(self.source.items(sources), map(self.target.encode, targets), strict=True))
+        encoded = (self.target_of(source).encode(target) for source, target in zip(sources, targets, strict=True))
+        pairs = list(zip(self.source.items(sources), encoded, strict=True))
         filled = [
             index
             for index, (source, target) in enumerate(pairs)
@@ -433,7 +439,8 @@ class TrainedModel:
                 # A piece is a character at least, but for one in front of the line and the few characters that
                 # sentencepiece expands: most lines of text need no tokenizer.
                 may_exceed = line.strip() and (front_end.names_files or len(line) >= limit)
-                if may_exceed and (length := front_end.length(front_end.encode(line))) > limit:
+                codec = front_end if side == "source" else front_end.given(sources[number - 1])
+                if may_exceed and (length := front_end.length(codec.encode(line))) > limit:
                     raise UserError(
                         f"{place}line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at "
                         f"most, {reason}; leave the pair out, or split it"

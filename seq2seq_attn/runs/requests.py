@@ -38,7 +38,7 @@ class SourceLine(NamedTuple):
         of `<unk>`.
         """
         left = [
-            options.replace_unknown and len(source.split()) == 1 and UNK in target.encode(term)
+            options.replace_unknown and len(source.split()) == 1 and UNK in target.given(self.source).encode(term)
             for source, term in self.terms
         ]
         return (*self.constraints, *(term for (_, term), is_left in zip(self.terms, left, strict=True) if not is_left))
@@ -145,9 +145,10 @@ def rules_of(
     avoided = _avoided(target, options.avoid)
     rules = []
     for number, line in enumerate(lines, first_line):
+        codec = target.given(line.source)
         asked = line.phrases(target, options)
-        phrases = [_required(target, phrase, avoided, f"line {number}") for phrase in asked]
-        rules.append(LineRules(target.encode(line.prefix)[:-1], phrases))
+        phrases = [_required(codec, phrase, avoided, f"line {number}") for phrase in asked]
+        rules.append(LineRules(codec.encode(line.prefix)[:-1], phrases))
         if rules[-1].length > options.max_length:
             raise UserError(
                 f"line {number}: a prefix of {len(rules[-1].prefix)} tokens and constraints of "
@@ -199,4 +200,8 @@ def _avoided(target: Codec, phrases: Sequence[str]) -> tuple[tuple[int, ...], ..
     for phrase in phrases:
         if not phrase.strip():
             raise UserError(f"avoid: {phrase!r} is blank; give a word or a phrase")
+        if values := target.placeholders.values(phrase):
+            raise UserError(
+                f"avoid: {phrase!r} has {min(values)!r}, which text.placeholders takes from the source; leave it out"
+            )
     return tuple(tuple(ids) for phrase in phrases for ids in target.spellings(phrase))

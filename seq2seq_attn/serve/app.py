@@ -423,7 +423,7 @@ async def _events(
     while step is not None:
         tokens.append(step.token)
         total += step.log_probability
-        yield _event("step", step._asdict() | {"text": served.text(tokens)})
+        yield _event("step", step._asdict() | {"text": served.text(call.body.source, tokens)})
         try:
             (step,) = await call.run_on(Task(tasks.answer, served, batch_size=1), [answer], [length])
         except UserError as error:
@@ -432,7 +432,7 @@ async def _events(
         except StoppingError:
             yield _event("error", {"error": STOPPING})
             return
-    yield _event("end", {"text": served.text(tokens), "log_probability": total, "tokens": tokens})
+    yield _event("end", {"text": served.text(call.body.source, tokens), "log_probability": total, "tokens": tokens})
 
 
 def _event(name: str, data: dict[str, Any]) -> str:

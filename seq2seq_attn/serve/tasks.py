@@ -63,9 +63,9 @@ class ServedModel:
         if self.stopping.is_set():
             raise StoppingError
 
-    def text(self, tokens: Sequence[str]) -> str:
-        """The text of these tokens of a translation."""
-        target = self.model.trained.target
+    def text(self, source: str | Sequence[str], tokens: Sequence[str]) -> str:
+        """The text of these tokens of a translation of a source."""
+        target = self.model.trained.target_of(source)
         return target.decode(target.vocabulary.lookup_indices(tokens))
 
     def about(self) -> dict[str, Any]:

@@ -263,6 +263,9 @@ def test_a_line_of_which_the_tokenizer_leaves_nothing_has_no_attention():
     class Letters:
         marks = 1
 
+        def given(self, source):
+            return self
+
         def encode(self, line):
             return [*(ord(letter) for letter in line if letter.isalpha()), EOS]
 
