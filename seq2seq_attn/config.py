@@ -13,7 +13,6 @@ from seq2seq_attn.corpora.codec import TextConfig
 from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.corpora.languages import without_rules
 from seq2seq_attn.corpora.source import Tokens
-from seq2seq_attn.corpora.vocabulary import unfit_symbols
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model
@@ -246,12 +245,12 @@ class Config(Strict):
     @model_validator(mode="after")
     def _tags_are_protected(self) -> Config:
         symbols = tuple(dict.fromkeys((*self.text.protected, *self.tags)))
-        of_text = self.text.model_copy(update={"protected": symbols}).symbols
-        if (mistake := unfit_symbols(of_text)) is not None:
+        text = self.text.model_copy(update={"protected": symbols})
+        if (mistake := text.unfit) is not None:
             raise ValueError(f"a tag is one piece of text: {mistake}")
         if self.tags and self.training.guided_alignment is not None:
             raise ValueError("training.guided_alignment: links do not count the tag of a line; leave out one of both")
-        self.__dict__["text"] = self.text.model_copy(update={"protected": symbols})  # the record is frozen
+        self.__dict__["text"] = text  # the record is frozen
         return self
 
     @model_validator(mode="after")

@@ -84,6 +84,9 @@ def translate(
     it attends to, or as the target that a --glossary has for it; how many were replaced is reported as well, and with
     --json, "replaced" has each: its step, what is shown, and by "copy" or "glossary".
 
+    Of a run with text.placeholders, the addresses, numbers or tags of a line stand in its translation as they are; how
+    many are missing or repeated is reported on stderr, and with --json, "placeholders" counts each.
+
     Examples:
         seq2seq-attn translate runs/x test.en > test.de
         echo 'Tom chases Jerry' | seq2seq-attn translate demo

@@ -81,6 +81,15 @@ class TextConfig(Strict):
         """What is always one piece and known: protected symbols, and those that stand for other text."""
         return (*self.protected, *Placeholders(self.placeholders).symbols)
 
+    @property
+    def unfit(self) -> str | None:
+        """In words, why these symbols cannot be used together; None if they can."""
+        placeholders = Placeholders(self.placeholders)
+        for symbol in self.protected:
+            if placeholders.values(symbol):
+                return f"{symbol} matches a pattern of text.placeholders, which would hide it; write another symbol"
+        return unfit_symbols(self.symbols)
+
     @model_validator(mode="before")
     @classmethod
     def _subwords_are_shared(cls, values: Any) -> Any:
@@ -117,7 +126,7 @@ class TextConfig(Strict):
 
     @model_validator(mode="after")
     def _are_symbols(self) -> TextConfig:
-        if (mistake := unfit_symbols(self.symbols)) is not None:
+        if (mistake := self.unfit) is not None:
             raise ValueError(f"protected: {mistake}")
         return self
 

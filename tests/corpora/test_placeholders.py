@@ -168,6 +168,8 @@ def test_what_is_no_pattern_is_refused(names):
 def test_a_protected_symbol_is_no_part_of_a_placeholder():
     with pytest.raises(ValueError, match="⟨url1⟩"):
         TextConfig(placeholders=["url"], protected=["⟨"])
+    with pytest.raises(ValueError, match="<de>"):
+        TextConfig(placeholders=["tag"], protected=["<de>"])
 
 
 def test_placeholders_are_counted():
