@@ -224,6 +224,7 @@ class Config(Strict):
             "text.sampling.sides=source": sampling and sampling.sides == "source",
             "search.shortlist": self.search.shortlist,
             "search.replace_unknown": self.search.replace_unknown,
+            "search.casing": self.search.casing,
             "evaluation.comet": self.evaluation.comet,
         }
         for option, is_given in of_text.items():

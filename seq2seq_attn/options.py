@@ -90,6 +90,11 @@ class SearchRequest(Strict):
         description="Show the source token with the highest attention weight instead of `<unk>`, or what a glossary "
         "has for it.",
     )
+    casing: Literal["source"] | None = Field(
+        default=None,
+        description="source: a translation is in capitals, or begins with one, if its source is or does; for a model "
+        "that writes lower case.",
+    )
 
 
 class SearchOptions(SearchRequest):

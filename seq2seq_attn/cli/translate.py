@@ -87,6 +87,8 @@ def translate(
     Of a run with text.placeholders, the addresses, numbers or tags of a line stand in its translation as they are; how
     many are missing or repeated is reported on stderr, and with --json, "placeholders" counts each.
 
+    With --casing source, a translation begins with a capital if its source does, and is in capitals if its source is.
+
     Examples:
         seq2seq-attn translate runs/x test.en > test.de
         echo 'Tom chases Jerry' | seq2seq-attn translate demo
@@ -98,6 +100,7 @@ def translate(
         printf 'Tom chases Jerry\\t一 只 猫' | seq2seq-attn translate demo --tabs constraints --beam-size 5 --json
         seq2seq-attn translate runs/x test.en --avoid a --no-repeat-ngram 3 > test.de
         seq2seq-attn translate runs/x test.en --replace-unknown --json > test.jsonl
+        seq2seq-attn translate runs/x test.en --casing source > test.de
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file

@@ -233,6 +233,13 @@ class Codec(FrontEnd):
         """The pieces of a line, those outside the vocabulary included."""
         return self._known(self.tokenizer.encode(self._prepared(line)))
 
+    def written(self, line: str) -> list[str]:
+        """The pieces of a line before `lowercase`; those after it where it changes more than their case."""
+        pieces = self.pieces(line)
+        written = self._known(self.tokenizer.encode("".join(text for _, text in self._parts(line))))
+        same = [piece.lower() for piece in written] == [piece.lower() for piece in pieces]
+        return written if same else pieces
+
     def word_indices(self, line: str) -> list[int]:
         """For each piece, the index of the whitespace-separated word of the line that it comes from."""
         parts = self._parts(line)

@@ -85,6 +85,10 @@ class Placeholders:
         """The line as it is tokenized; for a target, `source` is the line that it translates."""
         return "".join(text for _, text in self.parts(line, self.values(line if source is None else source)))
 
+    def read(self, source: str) -> str:
+        """A source without what is put aside."""
+        return "".join(text for _, text in list(self.parts(source, self.values(source)))[::2])
+
     def restored(self, text: str, values: Mapping[str, str]) -> str:
         """The text with the `values` of its source in place of their symbols."""
         texts = {symbol: value for value, symbol in values.items()}

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.attention.user_code import load_place
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.casing import cased_as
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Item
@@ -290,10 +291,16 @@ class TrainedModel:
     def text(self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions) -> str:
         """A hypothesis, found with these options, as a line of text; an unknown token is shown as `<unk>`.
 
-        With `options.replace_unknown`, the `replacements` are shown instead.
+        With `options.replace_unknown`, the `replacements` are shown instead; `options.casing` leaves their case.
         """
-        replaced = (each.text for each in self.replacements(source, hypothesis, options))
-        return self.target_of(SourceLine.of(source).source).decode(hypothesis.tokens, replaced)
+        line = SourceLine.of(source).source
+        replaced = [each.text for each in self.replacements(source, hypothesis, options)]
+        text = self.target_of(line).decode(hypothesis.tokens, replaced)
+        return (
+            text
+            if options.casing is None
+            else cased_as(line, text, (*replaced, *self.target.placeholders.values(line)))
+        )
 
     def target_of(self, source: str | Sequence[str]) -> Codec:
         """The codec of the target for a source; if that is a list of tokens, its placeholders stand for nothing."""
@@ -310,7 +317,8 @@ class TrainedModel:
         if not options.replace_unknown or UNK not in hypothesis.tokens or hypothesis.weights is None:
             return ()
         line, codec = SourceLine.of(source), self.text_source("search.replace_unknown")
-        pieces, words, word_of = codec.pieces(line.source), codec.words(line.source), codec.word_indices(line.source)
+        pieces = codec.pieces(line.source) if options.casing is None else codec.written(line.source)
+        words, word_of = codec.words(line.source), codec.word_indices(line.source)
         found = []
         for step in (step for step, token in enumerate(hypothesis.tokens) if token == UNK):
             weights = hypothesis.weights[step, :-1]
@@ -353,7 +361,12 @@ class TrainedModel:
         return UnknownWords(self.source.count_unknown(pairs.source), targets)
 
     def require_weights(self, options: SearchOptions) -> None:
-        """UserError if `options.replace_unknown` needs attention weights, and this model has none."""
+        """UserError if `options.replace_unknown` needs attention weights, and this model has none.
+
+        So if `options.casing` needs a source of text.
+        """
+        if options.casing is not None:
+            self.text_source("search.casing")
         if options.replace_unknown:
             self.text_source("search.replace_unknown")
         if options.replace_unknown and not self.translator.attends:

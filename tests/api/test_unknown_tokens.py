@@ -99,6 +99,22 @@ def test_translate_counts_what_it_replaced(model, letter, tmp_path, capsys):
         )
 
 
+def test_a_model_of_lower_case_writes_the_case_of_its_source(backwards, tmp_path):
+    model = s2s.train(
+        backwards[1], tmp_path / "run", silent=True, **{"text.vocabulary_size": 6, "text.lowercase": True}
+    )
+    (letter,) = {"a", "b", "c"} - {*model.trained.target.vocabulary.get_itos()}
+    first, second = sorted({"a", "b", "c"} - {letter})
+    options = {"casing": "source", "replace_unknown": True}
+    lines = [f"{first.upper()} {second}", f"{first} {second.upper()}", f"{first} {second} {letter}".upper()]
+    expected = [f"{second.upper()} {first}", f"{second} {first}", f"{letter} {second} {first}".upper()]
+    assert model.translate(lines, **options).sentences == expected
+    assert model.translate(lines).sentences[0] == f"{second} {first}"
+    (found,) = model.translate([f"{first.upper()} {letter.upper()}"], **options)  # copied: as it is in the source
+    assert found.text == f"{letter} {first}".upper()
+    assert found.candidates[0].replaced[0].text == letter.upper()
+
+
 def test_a_glossary_asks_for_what_the_model_can_write_and_replaces_what_it_cannot(model, letter):
     known = min({"a", "b", "c"} - {letter})
     with pytest.raises(s2s.UserError, match="line 1"):

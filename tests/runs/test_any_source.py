@@ -241,6 +241,7 @@ def test_a_changed_recording_is_read_again(config, model, data, tmp_path):
         ["model.tie_embeddings=all"],
         ["search.shortlist=5"],
         ["search.replace_unknown=true"],
+        ["search.casing=source"],
         ["model.pretrained_embeddings.source=glove.txt"],
         ["training.guided_alignment={links: train.align}"],
         ["text.tokenizer=bpe", "text.sampling.sides=source"],
