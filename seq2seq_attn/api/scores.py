@@ -29,7 +29,6 @@ from seq2seq_attn.evaluation.metrics import (
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.options import ScoringOptions, takes
-from seq2seq_attn.results.breakdowns import ENOUGH
 from seq2seq_attn.strict import parse
 
 Lines = Path | str | Sequence[str]  # a file, or its lines
@@ -165,6 +164,7 @@ def _joint(ours: CorpusCounts, theirs: CorpusCounts) -> dict[str, Any]:
         joint_signature,
         joint_test,
     )
+    from seq2seq_attn.results.breakdowns import ENOUGH
 
     if min(ours.runs, theirs.runs) == 1:
         return {"untested": "a single run of a system says nothing of its other training runs; give several of both"}

@@ -71,6 +71,8 @@ def train(
         seq2seq-attn train experiments/x.yaml --output runs/x training.batch_size=32
         seq2seq-attn train experiments/x.yaml --output runs/x --resume training.max_epochs=80
         seq2seq-attn train mine.yaml --from runs/mine --output runs/adapted training.freeze=[encoder]
+        seq2seq-attn train mine.yaml --from runs/mine --output runs/longer training.start_optimizer=kept
+        seq2seq-attn train mine.yaml training.attention_pictures=4
         seq2seq-attn train mine.yaml --plugin my_scorer.py model.context.scorer=my_scorer
         seq2seq-attn train --keys model.decoder
         seq2seq-attn train --schema > configuration.schema.json
