@@ -296,11 +296,10 @@ class TrainedModel:
         line = SourceLine.of(source).source
         replaced = [each.text for each in self.replacements(source, hypothesis, options)]
         text = self.target_of(line).decode(hypothesis.tokens, replaced)
-        return (
-            text
-            if options.casing is None
-            else cased_as(line, text, (*replaced, *self.target.placeholders.values(line)))
-        )
+        if options.casing is None:
+            return text
+        placeholders = self.target.placeholders
+        return cased_as(placeholders.read(line), text, (*replaced, *placeholders.values(line)))
 
     def target_of(self, source: str | Sequence[str]) -> Codec:
         """The codec of the target for a source; if that is a list of tokens, its placeholders stand for nothing."""

@@ -18,8 +18,8 @@ from seq2seq_attn.corpora.casing import cased_as
         ("Two", "", (), ""),
         ("ÜBER", "ǆ über", (), "Ǆ ÜBER"),
         ("Über", "ǆ über", (), "ǅ über"),
-        ("TWO iPods", "zwei iPods ipod", ["iPods"], "ZWEI iPods IPOD"),
-        ("A <b>DOG</b>", "ein <b>hund</b>", ["<b>", "</b>"], "EIN <b>HUND</b>"),
+        ("TWO IPODS", "zwei iPods ipod", ["iPods"], "ZWEI iPods IPOD"),
+        ("A DOG", "ein <b>hund</b>", ["<b>", "</b>"], "EIN <b>HUND</b>"),
         ("The a", "a die a", ["a"], "a die a"),
     ],
 )

@@ -124,6 +124,10 @@ def test_pieces_come_from_the_words_of_the_line(codecs):
     assert 'y">' not in words
 
 
+def test_what_is_read_of_a_source_has_no_placeholders():
+    assert Placeholders(["url", "tag"]).read("SEE <b>www.a.de</b>, 5") == "SEE , 5"
+
+
 def test_case_is_kept_in_what_is_put_aside():
     source, _ = train("word", lowercase=True)
     line = "See http://A.de/X"
