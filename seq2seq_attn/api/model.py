@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.scores import Scores
     from seq2seq_attn.api.view import AttentionView
     from seq2seq_attn.export import Target
+    from seq2seq_attn.models.seq2seq import Seq2Seq
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
@@ -93,6 +94,23 @@ class Model:
     def config(self) -> Config:
         """The complete configuration of the run."""
         return self.trained.config
+
+    @cached_property
+    def module(self) -> Seq2Seq:
+        """The torch module with the weights, for a loop of your own: see docs/python.md.
+
+        Once it was asked for, every method of this model computes with its weights as they are when it is called.
+        `evaluate` and `neighbors`, which keep what they compute for the run, are refused from then on.
+        """
+        object.__setattr__(self, "trained", replace(self.trained, forms=None))
+        return self.trained.translator
+
+    def _require_weights_of_run(self, what: str) -> None:
+        if self.trained.forms is None:
+            raise UserError(
+                f"{what} is about the weights in {self.folder}, and those in model.module may have been changed; load "
+                "the run again, as with s2s.load(folder)"
+            )
 
     @property
     def parameters(self) -> int:
@@ -519,6 +537,7 @@ class Model:
         """
         from seq2seq_attn.analysis.neighbors import find_neighbors
 
+        self._require_weights_of_run("neighbors")
         _refuse_unused_options(target is not None or step is None, search)
         options = self._options_of_one(search)
         return Neighbors(find_neighbors(self.trained, self._state_index, source, target, step, most, options))
@@ -573,6 +592,7 @@ class Model:
         from seq2seq_attn.analysis.scoring import evaluate
         from seq2seq_attn.api.scores import Scores
 
+        self._require_weights_of_run("evaluate")
         return Scores(evaluate(self.trained, self.folder, progress, say, per_line=per_line))
 
     @takes(FaithfulnessOptions)

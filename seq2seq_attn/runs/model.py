@@ -137,7 +137,8 @@ class TrainedModel:
     """A translator between two front ends.
 
     It is fused when it is first used (`ops.fuse`), once for each precision. What is changed in `translator` later, and
-    weights that were changed since, take effect in a model without these forms: `replace(model, forms={})`.
+    weights that were changed since, take effect in a model without these forms: `replace(model, forms={})`, or
+    `forms=None` for one that is fused at each use.
     """
 
     config: Config
@@ -148,7 +149,8 @@ class TrainedModel:
     is_prepared: bool = False  # for inference
     others: tuple[ModelConfig, ...] = ()  # of an ensemble: the configurations of its other models
     at_step: AtStep = never  # called before every step of decoding, and after every batch that has none
-    forms: dict[Any, Seq2Seq] = field(default_factory=dict, repr=False, compare=False)  # `translator`, fused
+    # `translator`, fused; None: it may be changed, so that no form is kept.
+    forms: dict[Any, Seq2Seq] | None = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device | None = None) -> TrainedModel:
@@ -213,6 +215,8 @@ class TrainedModel:
         return replace(self, translator=self._form(options.precision, prepared), is_prepared=True)
 
     def _form(self, precision: str, make: Callable[[], Seq2Seq]) -> Seq2Seq:
+        if self.forms is None:
+            return make()
         key = precision, self.device, is_reference()
         if key not in self.forms:
             self.forms[key] = make()
