@@ -9,12 +9,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from pydantic.fields import FieldInfo
 
 from seq2seq_attn.strict import Strict
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_WIDTH = 100_000  # hypotheses of one sentence; all of them are in memory at once
 MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`corpora/lexicon.py`)
@@ -24,6 +27,7 @@ AlignmentRow = Literal["predicted", "read"]
 DEFAULT_METRICS = "bleu", "chrf", "ter", "exact_match"  # keys of `evaluation.metrics.METRICS`, the main one first
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Number = TypeVar("_Number", float, "Tensor")
 
 
 class SearchRequest(Strict):
@@ -40,6 +44,28 @@ class SearchRequest(Strict):
         ge=0.0,
         le=10.0,
         description="log p is divided by ((5 + tokens) / 6) to this power; 0 ranks by log p.",
+    )
+    length_reward: float = Field(
+        default=0.0, ge=0.0, le=10.0, description="Added to the score for each target token, `</s>` included."
+    )
+    coverage_penalty: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=10.0,
+        description="Added to the score, times this: ln of the attention that each source token got, if less than 1; "
+        "0.2 is usual.",
+    )
+    beam_groups: PositiveInt = Field(
+        default=1,
+        description="Groups into which the beam is divided, each of which avoids what those before it chose: diverse "
+        "beam search.",
+    )
+    diversity: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=100.0,
+        description="What a token costs a group, in nats, for each hypothesis of an earlier group that chose it at the "
+        "same step; 0.5 unless given.",
     )
     min_length: PositiveInt = Field(default=1, description="Minimum number of target tokens, `</s>` included.")
     max_length: PositiveInt = Field(default=256, description="Maximum number of target tokens, `</s>` included.")
@@ -137,6 +163,21 @@ class SearchOptions(SearchRequest):
             )
         if self.min_length > self.max_length:
             raise ValueError(f"min_length={self.min_length} exceeds max_length={self.max_length}; change one of them")
+        if self.beam_groups == 1 and self.diversity is not None:
+            raise ValueError("diversity: between groups of a beam; give beam_groups as well, 2 or more")
+        if self.beam_groups > 1 and self.draws:
+            raise ValueError(f"beam_groups={self.beam_groups} divides a beam; draw nothing, or set beam_groups=1")
+        if self.beam_size % self.beam_groups:
+            width = self.beam_groups * -(-self.beam_size // self.beam_groups)
+            raise ValueError(
+                f"beam_size={self.beam_size} cannot be divided into beam_groups={self.beam_groups}; set "
+                f"beam_size={width}"
+            )
+        if self.coverage_penalty and (self.draws or self.beam_size == 1):
+            raise ValueError(
+                "coverage_penalty ranks the hypotheses of a beam; set beam_size to 2 or more and draw nothing, or set "
+                "coverage_penalty=0"
+            )
         return self
 
     @property
@@ -152,8 +193,14 @@ class SearchOptions(SearchRequest):
         return bool(self.avoid) or self.no_repeat_ngram is not None
 
     def without_rules(self) -> SearchOptions:
-        """The same options with every continuation allowed."""
-        return self.model_copy(update={"avoid": (), "no_repeat_ngram": None})
+        """The same options with every continuation allowed, in one beam that is ranked without coverage."""
+        without = {"avoid": (), "no_repeat_ngram": None, "coverage_penalty": 0.0}
+        return self.model_copy(update=without | {"beam_groups": 1, "diversity": None})
+
+    @property
+    def strength(self) -> float:
+        """lambda of diverse beam search (`search/groups.py`)."""
+        return 0.5 if self.diversity is None else self.diversity
 
     @property
     def mbr_candidates(self) -> int:
@@ -163,7 +210,8 @@ class SearchOptions(SearchRequest):
     def greedy(self) -> SearchOptions:
         """The same limits for greedy search, with the whole vocabulary."""
         changes = {"beam_size": 1, "n_best": 1, "sampling": False, "mbr": None, "candidates": None, "shortlist": None}
-        return self.model_copy(update=changes | {"replace_unknown": False})
+        others = {"beam_groups": 1, "diversity": None, "coverage_penalty": 0.0, "replace_unknown": False}
+        return self.model_copy(update=changes | others)
 
     def for_candidates(self) -> SearchOptions:
         """The options of the search or sampling that finds the candidates among which `mbr` or `distinct` chooses."""
@@ -181,6 +229,19 @@ class SearchOptions(SearchRequest):
     def penalty(self, length: int) -> float:
         """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""
         return float(((5 + length) / 6) ** self.length_penalty)
+
+    def score(self, log_probability: _Number, length: int, coverage: _Number | float = 0.0) -> _Number:
+        """s(Y, X) = log p(Y | X) / lp(Y) + gamma |Y| + beta sum_j log min(sum_i a_ij, 1), which ranks hypotheses.
+
+        The length reward gamma is that of He et al. 2016 and Murray & Chiang 2018, who have it in place of lp(Y); the
+        coverage penalty beta is that of Wu et al. 2016, equation 14.
+
+        Args:
+            log_probability: log p(Y | X).
+            length: |Y|.
+            coverage: The sum over j, at most 0.
+        """
+        return log_probability / self.penalty(length) + (self.length_reward * length + self.coverage_penalty * coverage)
 
     def limit(self, source_length: int) -> int:
         """The longest |Y| for a source of length S: min(max_length, a S + margin), at least min_length."""

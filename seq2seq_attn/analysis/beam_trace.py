@@ -42,7 +42,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     ids, target = model.cut(codec.encode(source)), model.target_of(source).encode(reference)
     tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
-    options = model.config.search.model_copy(update=changes)
+    options = model.config.search.model_copy(update=changes | {"beam_groups": 1, "diversity": None})
     searched = TracingModel(quantized_for(options, model.translator))
     forced = TracingModel(model.fused)
     hypotheses = search(searched, [ids], options, with_weights=True)[0]

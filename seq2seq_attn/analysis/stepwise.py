@@ -152,16 +152,18 @@ def continuations(
 def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:
     """The options in single precision with the whole vocabulary, without minimum Bayes risk, and showing `<unk>`.
 
-    Nothing is avoided (`options.without_rules`). For `n_best` hypotheses, by default as many as before.
+    Nothing is avoided, and coverage does not count (`options.without_rules`). For `n_best` hypotheses, by default as
+    many as before.
     """
     changes = {"precision": "fp32", "shortlist": None, "mbr": None, "candidates": None, "replace_unknown": False}
     return options.without_rules().model_copy(update=changes | {"n_best": n_best or options.n_best})
 
 
 def refuse_rules(options: SearchOptions) -> None:
-    """UserError if options that were given for steps exclude continuations, which they do not."""
-    if options.has_rules:
-        raise UserError("avoid and no_repeat_ngram: steps are decoded without them; leave them out")
+    """UserError for options that were given for steps, which are decoded without them."""
+    plain = options.without_rules()
+    if given := [name for name, value in options if value != getattr(plain, name)]:
+        raise UserError(f"{' and '.join(given)}: steps are decoded without; leave out")
 
 
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:

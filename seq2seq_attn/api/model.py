@@ -138,8 +138,9 @@ class Model:
     ) -> Translations:
         """Translates sentences; a blank sentence has a blank translation.
 
-        The score of a translation is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`; with `mbr`,
-        it is the mean score against all candidates. With `temperature`, `top_k`, `top_p` or
+        The score of a translation is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`, to which
+        `length_reward` and `coverage_penalty` add (`SearchOptions.score`); with `mbr`, it is the mean score against all
+        candidates. With `temperature`, `top_k`, `top_p` or
         `seed`, translations are drawn at random.
 
         A word that the model predicts without knowing it is shown as `<unk>`, unless `replace_unknown`: then as the
@@ -224,7 +225,7 @@ class Model:
             UserError: As by `translate`.
         """
         options = options or self.config.search
-        needs_weights = weights or options.replace_unknown
+        needs_weights = weights or options.replace_unknown or options.coverage_penalty > 0
         trained = with_lexicon(self._averaged_with(ensemble, needs_weights), self.folder, options, say).for_inference(
             options
         )

@@ -364,12 +364,14 @@ class TrainedModel:
         return UnknownWords(self.source.count_unknown(pairs.source), targets)
 
     def require_weights(self, options: SearchOptions) -> None:
-        """UserError if `options.replace_unknown` needs attention weights, and this model has none.
-
-        So if `options.casing` needs a source of text.
-        """
+        """UserError if an option needs attention weights, or a source of text, and this model has none."""
         if options.casing is not None:
             self.text_source("search.casing")
+        if options.coverage_penalty and not self.translator.attends:
+            raise UserError(
+                "search.coverage_penalty: this model does not attend to single source words, so nothing says which of "
+                "them it has translated; leave it out"
+            )
         if options.replace_unknown:
             self.text_source("search.replace_unknown")
         if options.replace_unknown and not self.translator.attends:

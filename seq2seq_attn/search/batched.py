@@ -18,14 +18,16 @@ from seq2seq_attn.ops.int8 import quantized
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.beam import beam_search, greedy_search
 from seq2seq_attn.search.forced import Forced, force, force_heads
+from seq2seq_attn.search.groups import diverse_beam_search
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, Interruptible, never
-from seq2seq_attn.search.rules import NO_RULES, CorpusRules
+from seq2seq_attn.search.rules import NO_RULES, CorpusRules, NoRules
 from seq2seq_attn.search.sampling import sample
 from seq2seq_attn.search.shortlist import Shortlist, Shortlisted
 
 Items = Sequence[Any]  # what a front end makes of lines: for text, token ids that end in `</s>`
 Collate = Callable[[Items], Source]  # makes a batch of them
+Method = Callable[[Seq2Seq, Any, SearchOptions, bool, NoRules], list[list[Hypothesis]]]
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
 
 _Found = TypeVar("_Found")
@@ -55,7 +57,7 @@ def search(
     require. A model in training mode runs in evaluation mode, and the mode of every module is restored afterward.
     `at_step` is called before every step; what it raises ends the search. It may be called in several threads at once.
     """
-    method = sample if options.draws else greedy_search if options.beam_size == 1 else beam_search
+    method = _method(options)
     translator = quantized_for(options, translator)
     device = device_of(translator)
     whole = translator if at_step is never else Interruptible(translator, at_step)
@@ -73,6 +75,14 @@ def search(
 
     limits = options.batch_size, options.batch_tokens
     return _in_batches(translator, device, decode, (sources,), (collate,), *limits, progress)
+
+
+def _method(options: SearchOptions) -> Method:
+    if options.draws:
+        return sample
+    if options.beam_groups > 1:
+        return diverse_beam_search
+    return greedy_search if options.beam_size == 1 else beam_search
 
 
 def autocast(options: SearchOptions, device: str) -> AbstractContextManager[object]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from math import inf
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ class _Beam(NamedTuple):
     running: Tensor  # (B,) bool: whether the search goes on
     limit: Tensor  # (B,): maximum length
     limit_penalty: Tensor  # (B,): lp at the maximum length
+    limit_reward: Tensor  # (B,): the length reward there
 
     def select(self, rows: Tensor) -> _Beam:
         return _Beam(*(part.index_select(0, rows) for part in self))
@@ -41,13 +43,15 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The n best hypotheses of each of the B sentences, best first; fewer where fewer have finished.
 
-    A hypothesis is ranked by log p(Y | X) / lp(Y), lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14). It
-    finishes when its `</s>` is among the K best continuations of its sentence; K others always remain live.
+    Continuations are ranked by log p alone, finished hypotheses by `SearchOptions.score`. A hypothesis finishes when
+    its `</s>` is among the K best continuations of its sentence; K others always remain live.
 
     The search of a sentence stops at the maximum length, or earlier
-    - if no live hypothesis can reach the n best. This is exact: log p never increases and lp never decreases with
-      length, so a continuation scores at most the current log p over lp at the maximum length;
-    - if K hypotheses have finished and no live one scores above the best of them, each at its own length.
+    - if no live hypothesis can reach the n best. This is exact: log p never increases, lp and the length reward never
+      decrease with length, and coverage is at most 0, so a continuation scores at most what its current log p would
+      score at the maximum length with full coverage;
+    - if K hypotheses have finished and no live one would score above the best of them, at its own length with full
+      coverage.
     Neither rule makes the best hypotheses depend on n. If none has finished, the live hypotheses are returned,
     truncated.
 
@@ -58,19 +62,22 @@ def beam_search(
     limits = rules.limits([options.limit(length) for length in lengths])
     memory = translator.encode(source)
     is_state, device = memory.is_state, memory.is_state.device
-    state, tracks = translator.start(memory), rules.start()
+    state, tracks = translator.start(memory), rules.start(device)
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences),), translator.start_token, device=device)
     beam = _start(limits, options, device)
+    attended = torch.zeros_like(is_state, dtype=torch.float32) if options.coverage_penalty else None  # (N, S)
     history: list[Choice] = []
     extensions: list[Extended] = []
     for length in range(1, max(limits) + 1):
         output = translator.step(tokens, state, memory)
         may_end, left = length >= options.min_length, beam.limit - length
-        extended = rules.extend(beam.live, output.logits, options.beam_size, may_end, tracks, left)
-        closed = extended.closed.masked_fill(~beam.running[:, None], -inf)
-        extended = extended._replace(closed=closed)
+        live = beam.live.masked_fill(~beam.running[:, None], -inf)
+        extended = rules.extend(live, output.logits, options.beam_size, may_end, tracks, left)
+        if attended is not None:
+            attended = attended + output.weights
+            extended = extended._replace(coverage=_coverage(attended, memory.is_state))
         extensions.append(extended)
         weights = output.weights if with_weights else None
         history.append(Choice(sentences, extended.parents, extended.tokens, weights))
@@ -86,8 +93,19 @@ def beam_search(
             memory, beam = memory.select(rows), beam.select(rows)
             hypotheses, tokens = hypotheses[rows], tokens[rows]
         hypotheses, tokens = hypotheses.flatten(), tokens.flatten()
+        attended = None if attended is None else attended[hypotheses]
         state, tracks = output.state.select(hypotheses), rules.advance(tracks.select(hypotheses), tokens)
     return trace(history, _ends(history, extensions, limits, options), is_state)
+
+
+def _coverage(attended: Tensor, is_state: Tensor) -> Tensor:
+    """sum_j log min(sum_i a_ij, 1) (B, k), over the states j, given the sums over i (B * k, S).
+
+    The smallest normal number stands for 0, so hypotheses that leave out as many states can be compared.
+    """
+    least = torch.finfo(torch.float32).tiny
+    logs = attended.view(len(is_state), -1, is_state.shape[1]).clamp(min=least, max=1.0).log()
+    return logs.masked_fill(~is_state[:, None], 0.0).sum(dim=2)
 
 
 def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) -> _Beam:
@@ -99,18 +117,19 @@ def _start(limits: Sequence[int], options: SearchOptions, device: torch.device) 
         running=torch.ones(count, dtype=torch.bool, device=device),
         limit=torch.tensor(limits, device=device),
         limit_penalty=torch.tensor([options.penalty(limit) for limit in limits], dtype=torch.float32, device=device),
+        limit_reward=torch.tensor([options.length_reward * limit for limit in limits], device=device),
     )
 
 
 def _update(beam: _Beam, extended: Extended, options: SearchOptions, length: int) -> _Beam:
     """The beam after `length` tokens."""
-    penalty = options.penalty(length)
-    scores = torch.cat((beam.best, extended.closed / penalty), dim=1)
+    coverage = 0.0 if extended.coverage is None else extended.coverage
+    scores = torch.cat((beam.best, options.score(extended.closed, length, coverage)), dim=1)
     best = scores.topk(options.n_best).values
     finished = beam.finished + (extended.closed > -inf).sum(dim=1)
     leader = extended.live[:, 0]
-    can_win = leader / beam.limit_penalty > best[:, -1]
-    improvable = (finished < options.beam_size) | (leader / penalty > best[:, 0])
+    can_win = leader / beam.limit_penalty + beam.limit_reward > best[:, -1]
+    improvable = (finished < options.beam_size) | (options.score(leader, length) > best[:, 0])
     running = beam.running & can_win & improvable & (length < beam.limit)
     return beam._replace(live=extended.live, best=best, finished=finished, running=running)
 
@@ -120,17 +139,22 @@ def _ends(
 ) -> list[list[End]]:
     """The n best finished hypotheses of each sentence, or its last live ones if none has finished."""
     closed = to_lists([extended.closed for extended in extensions])
+    covered = [each.coverage for each in extensions if each.coverage is not None]
+    coverages = to_lists(covered) if covered else repeat(repeat(repeat(0.0)))
     finished: list[list[End]] = [[] for _ in limits]
-    for length, choice in enumerate(history, start=1):
-        for sentence, totals in zip(choice.sentences, closed[length - 1], strict=True):
-            finished[sentence] += _ends_after(length, totals, options, closed=True)
+    for length, (choice, rows, coverage) in enumerate(zip(history, closed, coverages, strict=False), start=1):
+        for sentence, totals, own in zip(choice.sentences, rows, coverage, strict=False):
+            finished[sentence] += _ends_after(length, totals, own, options, closed=True)
 
     def truncated(sentence: int) -> list[End]:
         for length in range(min(limits[sentence], len(history)), 0, -1):
             if sentence in history[length - 1].sentences:
-                row = history[length - 1].sentences.index(sentence)
-                totals = extensions[length - 1].live[row].tolist()
-                if ends := _ends_after(length, totals, options, closed=False):
+                row, extended = history[length - 1].sentences.index(sentence), extensions[length - 1]
+                totals = extended.live[row].tolist()
+                own = (
+                    repeat(0.0) if extended.coverage is None else extended.coverage[row][extended.parents[row]].tolist()
+                )
+                if ends := _ends_after(length, totals, own, options, closed=False):
                     return ends
         return []
 
@@ -138,10 +162,15 @@ def _ends(
     return [sorted(ends, key=lambda end: -end.score)[: options.n_best] for ends in best]
 
 
-def _ends_after(length: int, totals: Sequence[float], options: SearchOptions, closed: bool) -> list[End]:
+def _ends_after(
+    length: int, totals: Sequence[float], coverages: Iterable[float], options: SearchOptions, closed: bool
+) -> list[End]:
     """An end at this length for each hypothesis of one sentence with a log-probability above -inf."""
-    penalty = options.penalty(length)
-    return [End(total / penalty, total, length, slot, closed) for slot, total in enumerate(totals) if total != -inf]
+    return [
+        End(options.score(total, length, coverage), total, length, slot, closed)
+        for slot, (total, coverage) in enumerate(zip(totals, coverages, strict=False))
+        if total != -inf
+    ]
 
 
 @torch.inference_mode()
@@ -160,7 +189,7 @@ def greedy_search(
     limits = rules.limits([options.limit(length) for length in lengths])
     memory = translator.encode(source)
     is_state, device = memory.is_state, memory.is_state.device
-    state, tracks = translator.start(memory), rules.start()
+    state, tracks = translator.start(memory), rules.start(device)
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences),), translator.start_token, device=device)

@@ -30,7 +30,7 @@ class Hypothesis(NamedTuple):
 
     tokens: list[int]  # without `</s>`
     log_probability: float  # log p(Y | X): the sum over the predicted tokens, `</s>` included
-    score: float  # the ranking criterion: the log-probability over the length penalty, or a mean utility
+    score: float  # the ranking criterion: `SearchOptions.score`, or a mean utility
     weights: Tensor | None  # (T', S') float32 on the CPU: row i predicted token i; None unless they were requested
 
 
@@ -50,6 +50,7 @@ class Extended(NamedTuple):
     live: Tensor  # (B, K): log-probabilities of the K best other continuations, best first
     parents: Tensor  # (B, K): which of the k each continues
     tokens: Tensor  # (B, K): with which token
+    coverage: Tensor | None = None  # (B, k): see `SearchOptions.score`; None unless it is part of the score
 
 
 class End(NamedTuple):
@@ -94,7 +95,7 @@ def first_ends(
                 continue
             for slot, (token, total) in enumerate(zip(tokens[step][row], log_probabilities[step][row], strict=True)):
                 if slot not in ends[sentence] and (is_last or token == EOS):
-                    ends[sentence][slot] = End(total / options.penalty(length), total, length, slot, token == EOS)
+                    ends[sentence][slot] = End(options.score(total, length), total, length, slot, token == EOS)
     return [[found[slot] for slot in sorted(found)] for found in ends]
 
 

@@ -99,7 +99,7 @@ class NoRules:
         """The maximum lengths, raised where the rules need more."""
         return limits
 
-    def start(self) -> Rows:
+    def start(self, device: torch.device) -> Rows:
         """What the rules know of the B empty hypotheses, one for each source."""
         return NoTracks()
 
@@ -124,14 +124,15 @@ class NoRules:
             tracks: What the rules know of the hypotheses.
             steps_left: How many tokens may follow this one (B,).
         """
-        # Of 2K candidates at most K are `</s>`, one per hypothesis, so at least K continue.
-        candidates = self.best_continuations(live, logits, 2 * beam_size, may_end, tracks)
-        kth_best = candidates.scores[:, :beam_size][:, -1:]
-        closed = live + candidates.ends
-        closed = closed.masked_fill(closed < kth_best, -inf)
-        continuing = candidates.scores.masked_fill(candidates.tokens == EOS, -inf)
-        live, order = continuing.topk(min(beam_size, continuing.shape[1]))
-        return Extended(closed, live, candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
+        return _extended(live, self.best_continuations(live, logits, 2 * beam_size, may_end, tracks), beam_size)
+
+    def log_probabilities(self, logits: Tensor, may_end: bool, tracks: Any) -> Tensor:
+        """log p (N, V) of the next token of each hypothesis, -inf where it is excluded."""
+        return next_log_probabilities(logits, may_end)
+
+    def choose(self, live: Tensor, scores: Tensor, beam_size: int, tracks: Any, steps_left: Tensor) -> Extended:
+        """As `extend`, given scores (B * k, V) of the next tokens in place of log p, -inf where one is excluded."""
+        return _extended(live, best_of(live, scores, 2 * beam_size), beam_size)
 
     def allowed(self, logits: Tensor, may_end: bool, tracks: Any) -> Tensor:
         """Logits (N, V) from which a next token may be drawn: -inf where it is excluded."""
@@ -141,6 +142,16 @@ class NoRules:
 
 
 NO_RULES = NoRules()
+
+
+def _extended(live: Tensor, candidates: Continuations, beam_size: int) -> Extended:
+    """The continuations among the best 2K: at most K are `</s>`, one per hypothesis, so at least K continue."""
+    kth_best = candidates.scores[:, :beam_size][:, -1:]
+    closed = live + candidates.ends
+    closed = closed.masked_fill(closed < kth_best, -inf)
+    continuing = candidates.scores.masked_fill(candidates.tokens == EOS, -inf)
+    live, order = continuing.topk(min(beam_size, continuing.shape[1]))
+    return Extended(closed, live, candidates.parents.gather(1, order), candidates.tokens.gather(1, order))
 
 
 class Tracks(NamedTuple):
@@ -179,8 +190,8 @@ class Rules(NoRules):
     def limits(self, limits: list[int]) -> list[int]:
         return [max(limit, line.length) for limit, line in zip(limits, self.lines, strict=True)]
 
-    def start(self) -> Tracks:
-        count, device = len(self.lines), self.prefixes.device
+    def start(self, device: torch.device) -> Tracks:
+        count = len(self.lines)
         return Tracks(
             torch.arange(count, device=device),
             torch.empty(count, 0, dtype=torch.int64, device=device),
@@ -199,16 +210,22 @@ class Rules(NoRules):
     def best_continuations(
         self, live: Tensor, logits: Tensor, count: int, may_end: bool, tracks: Tracks
     ) -> Continuations:
-        return best_of(live, self.allowed(logits, may_end, tracks), count)
+        return best_of(live, self.log_probabilities(logits, may_end, tracks), count)
 
     def extend(
         self, live: Tensor, logits: Tensor, beam_size: int, may_end: bool, tracks: Tracks, steps_left: Tensor
     ) -> Extended:
+        return self.choose(live, self.log_probabilities(logits, may_end, tracks), beam_size, tracks, steps_left)
+
+    def choose(self, live: Tensor, scores: Tensor, beam_size: int, tracks: Tracks, steps_left: Tensor) -> Extended:
         if self.required is None:
-            return super().extend(live, logits, beam_size, may_end, tracks, steps_left)
-        return self.required.extend(live, self.allowed(logits, may_end, tracks), tracks.met, beam_size, steps_left)
+            return super().choose(live, scores, beam_size, tracks, steps_left)
+        return self.required.extend(live, scores, tracks.met, beam_size, steps_left)
 
     def allowed(self, logits: Tensor, may_end: bool, tracks: Tracks) -> Tensor:
+        return self.log_probabilities(logits, may_end, tracks)
+
+    def log_probabilities(self, logits: Tensor, may_end: bool, tracks: Tracks) -> Tensor:
         """log p (N, V) of the next token of each hypothesis, -inf where a rule excludes it.
 
         A hypothesis that may continue with nothing else ends.

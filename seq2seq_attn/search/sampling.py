@@ -40,7 +40,7 @@ def sample(
     is_state, device = memory.is_state, memory.is_state.device
     first_rows = torch.arange(len(lengths), device=device)
     first_rows = first_rows.repeat_interleave(count)
-    state, tracks = translator.start(memory).select(first_rows), rules.start().select(first_rows)
+    state, tracks = translator.start(memory).select(first_rows), rules.start(device).select(first_rows)
 
     sentences = list(range(len(lengths)))
     tokens = torch.full((len(sentences) * count,), translator.start_token, device=device)

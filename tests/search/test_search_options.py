@@ -23,6 +23,12 @@ def test_the_limit_follows_the_source_up_to_the_maximum_length_and_not_below_the
     ("wrong", "message"),
     [
         ({"beam_size": 3, "n_best": 4}, "n_best=4 needs a beam .* got beam_size=3; set beam_size=4"),
+        ({"beam_size": 5, "beam_groups": 2}, "beam_groups=2; set beam_size=6"),
+        ({"beam_size": 4, "beam_groups": 2, "seed": 1}, "beam_groups=2"),
+        ({"diversity": 0.5}, "beam_groups"),
+        ({"beam_size": 1, "coverage_penalty": 0.2}, "coverage_penalty=0"),
+        ({"temperature": 1.0, "coverage_penalty": 0.2}, "coverage_penalty=0"),
+        ({"length_reward": -0.1}, "greater than or equal to 0"),
         ({"min_length": 8, "max_length": 5}, "min_length=8 exceeds max_length=5"),
         ({"beam_size": 0}, "greater than or equal to 1"),
         ({"length_penalty": -0.5}, "greater than or equal to 0"),
@@ -34,6 +40,13 @@ def test_the_limit_follows_the_source_up_to_the_maximum_length_and_not_below_the
 def test_impossible_options_are_an_error(wrong, message):
     with pytest.raises(ValidationError, match=message):
         SearchOptions(**wrong)
+
+
+def test_greedy_search_leaves_out_what_only_a_beam_has():
+    wide = SearchOptions(beam_size=4, beam_groups=2, diversity=1.0, coverage_penalty=0.2, length_reward=0.1)
+    assert wide.greedy() == SearchOptions(**wide.greedy().model_dump()) == SearchOptions(
+        beam_size=1, sampling=False, length_reward=0.1
+    )
 
 
 def test_options_are_immutable():
