@@ -9,15 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from pydantic.fields import FieldInfo
 
 from seq2seq_attn.strict import Strict
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MAX_WIDTH = 100_000  # hypotheses of one sentence; all of them are in memory at once
 MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`corpora/lexicon.py`)
@@ -27,7 +24,6 @@ AlignmentRow = Literal["predicted", "read"]
 DEFAULT_METRICS = "bleu", "chrf", "ter", "exact_match"  # keys of `evaluation.metrics.METRICS`, the main one first
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_Number = TypeVar("_Number", float, "Tensor")
 
 
 class SearchRequest(Strict):
@@ -230,16 +226,16 @@ class SearchOptions(SearchRequest):
         """lp(Y) = ((5 + |Y|) / 6)^alpha, by which log p(Y | X) is divided; Wu et al. 2016, equation 14."""
         return float(((5 + length) / 6) ** self.length_penalty)
 
-    def score(self, log_probability: _Number, length: int, coverage: _Number | float = 0.0) -> _Number:
+    def score(self, log_probability: Any, length: int, coverage: Any = 0.0) -> Any:
         """s(Y, X) = log p(Y | X) / lp(Y) + gamma |Y| + beta sum_j log min(sum_i a_ij, 1), which ranks hypotheses.
 
         The length reward gamma is that of He et al. 2016 and Murray & Chiang 2018, who have it in place of lp(Y); the
         coverage penalty beta is that of Wu et al. 2016, equation 14.
 
         Args:
-            log_probability: log p(Y | X).
+            log_probability: log p(Y | X): a number, or those of several hypotheses of this length as a tensor.
             length: |Y|.
-            coverage: The sum over j, at most 0.
+            coverage: The sum over j, at most 0, likewise.
         """
         return log_probability / self.penalty(length) + (self.length_reward * length + self.coverage_penalty * coverage)
 

@@ -163,7 +163,7 @@ def refuse_rules(options: SearchOptions) -> None:
     """UserError for options that were given for steps, which are decoded without them."""
     plain = options.without_rules()
     if given := [name for name, value in options if value != getattr(plain, name)]:
-        raise UserError(f"{' and '.join(given)}: steps are decoded without; leave out")
+        raise UserError(f"{' and '.join(given)}: steps are decoded without; leave it out")
 
 
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:

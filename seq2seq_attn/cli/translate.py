@@ -66,10 +66,10 @@ def translate(
     Prints one line per input line, a blank one for a blank line; the lines of a pipe are translated as they come.
     Options default to the configuration of the run. With --n-best above 1, prints one line per translation in the
     format of Moses: `i ||| text ||| score`, where i counts input lines from 0 and the score is log p divided by the
-    length penalty. With --json, each line is {"source", "tokens", "unknown", "translations": [{"text", "score",
-    "log_probability"}]}: the tokens that the model read, and the words that it does not know. An input line with more
-    tokens than data.max_length of the run is truncated, with a warning. --attention writes the weights of all
-    translations of --n-best.
+    length penalty, with the reward and the coverage that are asked for. With --json, each line is {"source", "tokens",
+    "unknown", "translations": [{"text", "score", "log_probability"}]}: the tokens that the model read, and the words
+    that it does not know. An input line with more tokens than data.max_length of the run is truncated, with a warning.
+    --attention writes the weights of all translations of --n-best.
 
     With --ensemble, several runs translate together: at every step, their probabilities are averaged, and so are their
     attention weights. With --mbr, the score is the mean similarity, 0 to 100.
@@ -101,6 +101,8 @@ def translate(
         seq2seq-attn translate runs/x test.en --avoid a --no-repeat-ngram 3 > test.de
         seq2seq-attn translate runs/x test.en --replace-unknown --json > test.jsonl
         seq2seq-attn translate runs/x test.en --casing source > test.de
+        seq2seq-attn translate runs/x test.en --length-penalty 0.2 --coverage-penalty 0.2 > test.de
+        seq2seq-attn translate runs/x test.en --beam-size 8 --beam-groups 4 --n-best 4 > test.nbest
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file

@@ -66,6 +66,11 @@ class Ensemble(Seq2Seq):
         weights = _mean_weights([each.weights for each in decoded]) if need_weights else None
         return Decoded(_mean_logits(logits).view(*inputs.shape, -1), weights)
 
+    @property
+    def attends(self) -> bool:
+        """Whether every member reads individual states of the source; if not, all weights are 0."""
+        return all(self._each(lambda member: member.attends))
+
     def with_outputs(self, tokens: Tensor) -> Ensemble:
         return Ensemble(self._each(lambda member: member.with_outputs(tokens)))
 

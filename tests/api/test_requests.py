@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import seq2seq_attn as s2s
@@ -116,6 +117,28 @@ def test_an_ensemble_keeps_the_rules(model):
     assert "c c" in found.sentences[0]
     assert found.sentences[0].startswith("a")
     assert "b" not in found.sentences[0]
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("options", [{}, {"constraints": [["c c"]]}, {"beam_groups": 2}], ids=str)
+def test_scores_follow_from_log_probability_length_and_weights(model, members, options):
+    ranking = {"length_penalty": 0.5, "length_reward": 0.3, "coverage_penalty": 0.7}
+    others = [model] * (members - 1)
+    (found,) = model.translate(["a b c"], weights=True, beam_size=4, n_best=4, ensemble=others, **ranking, **options)
+    expected = []
+    for each, read in zip(found.candidates, found.token_attention.translations, strict=True):
+        length, covered = len(read.tokens), np.log(np.minimum(read.weights.sum(axis=0), 1)).sum()
+        expected.append(each.log_probability / ((5 + length) / 6) ** 0.5 + 0.3 * length + 0.7 * covered)
+    assert [each.score for each in found.candidates] == pytest.approx(expected, rel=1e-4)
+    assert "beam_groups" in options or expected == sorted(expected, reverse=True)
+
+
+def test_a_model_without_weights_has_no_coverage(compared, model):
+    distracted = compared.model("distracted")
+    assert distracted.translate(["a"], length_reward=0.5, beam_groups=5).sentences
+    for ensemble in ([], [model]):
+        with pytest.raises(s2s.UserError, match="does not attend to single source words"):
+            distracted.translate(["a"], coverage_penalty=0.2, ensemble=ensemble)
 
 
 def test_steps_refuse_what_they_do_not_keep(model):

@@ -237,6 +237,17 @@ def test_translations_contain_the_phrases_of_a_file_after_tabs_or_of_a_glossary(
     assert "e e" in lines(program("translate", trained, "--glossary", tmp_path / "terms", stdin=b"a b\n").out)[0]
 
 
+def test_what_ranks_translations_is_an_option(program, trained):
+    coverage = ("--coverage-penalty", "0.5", "--length-reward", "0.2", "--length-penalty", "0")
+    groups = ("--beam-size", "6", "--beam-groups", "3", "--diversity", "1", "--n-best", "3")
+    found = program("translate", trained, "--json", *coverage, *groups, stdin=b"a b c\n")
+    (line,) = map(json.loads, lines(found.out))
+    assert len({each["text"] for each in line["translations"]}) == 3
+    for each in line["translations"]:  # coverage is at most 0
+        assert each["score"] < each["log_probability"] + 0.2 * (len(each["text"].split()) + 1)
+    assert program("translate", trained, "--beam-groups", "2", "--beam-size", "5", stdin=b"a\n").code == 2
+
+
 @pytest.mark.parametrize("content", ["b\n", "b\n\n\n"])
 def test_a_file_of_prefixes_with_other_lines_than_the_source_is_refused(program, trained, tmp_path, content):
     (tmp_path / "begun").write_text(content)

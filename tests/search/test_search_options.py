@@ -44,8 +44,10 @@ def test_impossible_options_are_an_error(wrong, message):
 
 def test_greedy_search_leaves_out_what_only_a_beam_has():
     wide = SearchOptions(beam_size=4, beam_groups=2, diversity=1.0, coverage_penalty=0.2, length_reward=0.1)
-    assert wide.greedy() == SearchOptions(**wide.greedy().model_dump()) == SearchOptions(
-        beam_size=1, sampling=False, length_reward=0.1
+    assert (
+        wide.greedy()
+        == SearchOptions(**wide.greedy().model_dump())
+        == SearchOptions(beam_size=1, sampling=False, length_reward=0.1)
     )
 
 

@@ -64,8 +64,11 @@ def test_a_model_lists_the_normalizers_that_an_intervention_takes(ask, post):
         post("/v1/intervene", {"source": "a", "interventions": [{"replace": "normalizer", "normalizer": name}]})
 
 
-def test_translations_come_with_scores_tokens_weights_and_links(post, model):
-    options = {"beam_size": 4, "n_best": 2, "length_penalty": 0.5}
+@pytest.mark.parametrize(
+    "ranking", [{"length_penalty": 0.5}, {"coverage_penalty": 0.3, "length_reward": 0.2}, {"beam_groups": 2}], ids=str
+)
+def test_translations_come_with_scores_tokens_weights_and_links(post, model, ranking):
+    options = {"beam_size": 4, "n_best": 2, **ranking}
     (found,) = post("/v1/translate", {"source": "a b c", "weights": True, "align": True, **options})["results"]
     (wanted,) = model.translate(["a b c"], weights=True, **options)
     assert found["tokens"] == ["a", "b", "c", "</s>"]

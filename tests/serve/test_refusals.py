@@ -33,7 +33,7 @@ JSON = {"content-type": "application/json"}
         ("/v1/translate", b'{"source": "a", "constraints": [["z"]]}', "line 1: the constraint 'z' has a word"),
         ("/v1/translate", b'{"source": ["a", "b"], "prefix": "a"}', "1 prefixes, and more of others"),
         ("/v1/translate", b'{"source": "a", "avoid": [" "]}', "avoid: ' ' is blank"),
-        ("/v1/steps", b'{"source": "a", "avoid": ["a"], "beam_groups": 5}', "avoid and beam_groups"),
+        ("/v1/steps", b'{"source": "a", "avoid": ["a"], "beam_groups": 5}', "beam_groups and avoid"),
         ("/v1/translate", b'{"source": "a", "beam_groups": 2}', "beam_groups=2; set beam_size=6"),
         ("/v1/translate", b'{"source": "a", "beam_size": 0}', "beam_size = 0: a number of at least 1 is wanted"),
         ("/v1/translate", b'{"source": "a", "beam_size": 99}', "beam_size = 99: this server allows at most 32"),
