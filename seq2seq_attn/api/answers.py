@@ -72,7 +72,10 @@ class Translation(NamedTuple):
 
     @property
     def attention(self) -> AttentionView:
-        """The weights with which the best translation was predicted; a replaced word is shown as `WORD (<unk>)`.
+        """The weights with which the best translation was predicted.
+
+        A replaced word is shown as `WORD (<unk>)`, what was asked for as `TOKEN (constraint)`, `TOKEN (glossary)` or
+        `TOKEN (prefix)`.
 
         Raises:
             UserError: The sentence was translated without `weights=True`, or the model has no weights.
@@ -85,6 +88,9 @@ class Translation(NamedTuple):
         target = list(found.target)
         for each in self.candidates[0].replaced:
             target[each.step] = stand_in(each.text)
+        for asked in self.candidates[0].constraints:
+            for step in range(*(asked.steps or (0, 0))):
+                target[step] += f" ({asked.by})"
         return replace(found, target=tuple(target))
 
 

@@ -35,7 +35,7 @@ from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions,
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
-from seq2seq_attn.runs.requests import Glossary, SourceLine, lines_of, met
+from seq2seq_attn.runs.requests import Glossary, SourceLine, kept, lines_of
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.strict import parse
 
@@ -248,7 +248,7 @@ class Model:
                         trained.text(line, each, options),
                         each.score,
                         each.log_probability,
-                        met(target, line.phrases(target, options), each.tokens),
+                        kept(target, line, options, each.tokens),
                         trained.replacements(line, each, options),
                         target.placed(source, each.tokens),
                     )

@@ -54,6 +54,7 @@ class Constraint(NamedTuple):
 
     phrase: str
     steps: tuple[int, int] | None  # the first of its tokens and the one after its last; None if it is not there
+    by: Literal["constraint", "glossary", "prefix"] = "constraint"  # what asked for it
 
 
 class Replacement(NamedTuple):
@@ -164,8 +165,17 @@ def rules_of(
     return CorpusRules(rules, SearchRules(avoided, options.no_repeat_ngram, begins_word))
 
 
+def kept(target: Codec, line: SourceLine, options: SearchOptions, tokens: Sequence[int]) -> tuple[Constraint, ...]:
+    """Where the tokens of a translation, without `</s>`, are what was asked of it, the prefix first."""
+    prefix = target.encode(line.prefix)[:-1]
+    begun = [Constraint(line.prefix, (0, len(prefix)), "prefix")] if prefix else []
+    found = met(target, line.phrases(target, options), tokens)
+    asked, terms = found[: len(line.constraints)], found[len(line.constraints) :]
+    return (*begun, *asked, *(each._replace(by="glossary") for each in terms))
+
+
 def met(target: Codec, phrases: Sequence[str], tokens: Sequence[int]) -> tuple[Constraint, ...]:
-    """Where the tokens of a translation, without `</s>`, are what was asked of it."""
+    """Where the tokens of a translation, without `</s>`, are these phrases."""
     used: set[int] = set()
     found = []
     for phrase in phrases:
@@ -185,8 +195,9 @@ def _required(target: Codec, phrase: str, avoided: Iterable[tuple[int, ...]], pl
     if not ids:
         raise UserError(f"{place}: the constraint {phrase!r} is blank; give a word or a phrase")
     if UNK in ids:
+        unknown = " and ".join(map(repr, target.unknown_words(phrase)))
         raise UserError(
-            f"{place}: the constraint {phrase!r} has a word that this model cannot write; leave it out, or "
+            f"{place}: the constraint {phrase!r} has {unknown}, which this model cannot write; leave it out, or "
             "give replace_unknown, by which a glossary replaces words that the model writes as <unk>"
         )
     for other in avoided:

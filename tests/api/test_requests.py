@@ -63,6 +63,21 @@ def test_translations_contain_their_constraints_and_say_by_which_steps(model):
     assert not found[3].candidates
 
 
+def test_what_was_asked_for_is_marked_in_pictures(model, tmp_path):
+    (found,) = model.translate(
+        ["a b c"], prefixes=["a"], constraints=[["b b"]], glossary={"c": "c c"}, weights=True, beam_size=5
+    )
+    marks = {each.by: slice(*each.steps) for each in found.candidates[0].constraints}
+    assert marks.keys() == {"prefix", "constraint", "glossary"}
+    view = found.attention
+    assert view.target[marks["prefix"]] == ("a (prefix)",)
+    assert view.target[marks["constraint"]] == ("b (constraint)",) * 2
+    assert view.target[marks["glossary"]] == ("c (glossary)",) * 2
+    assert sum("(" in each for each in view.target) == 5
+    assert "b (constraint)" in view.save(tmp_path / "a.svg").read_text()
+    assert "b (constraint)" in view.save(tmp_path / "a.html").read_text()
+
+
 def test_a_constraint_of_the_reference_changes_nothing_and_another_costs_probability(model):
     free, same, other = (
         model.translate(["a b c"], constraints=each and [each])[0].candidates[0] for each in (None, ["b a"], ["b b"])

@@ -104,8 +104,10 @@ def test_translations_keep_what_is_asked_of_them_and_say_where(post, model):
     words = first["text"].split()
     assert words[0] == "a"
     assert "a b" not in first["text"]
-    assert [each["phrase"] for each in first["constraints"]] == ["b b", "c c"]
-    assert [" ".join(words[slice(*each["steps"])]) for each in first["constraints"]] == ["b b", "c c"]
+    phrases = ["a", "b b", "c c"]
+    assert [each["phrase"] for each in first["constraints"]] == phrases
+    assert [each["by"] for each in first["constraints"]] == ["prefix", "constraint", "glossary"]
+    assert [" ".join(words[slice(*each["steps"])]) for each in first["constraints"]] == phrases
     assert second["text"] == model.translate(["b"]).sentences[0]
     assert "constraints" not in second
     assert "c c" in third["text"]
