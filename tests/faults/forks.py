@@ -14,6 +14,7 @@ FAULTS = ("count", "fail", "kill", "torn")
 
 def main() -> None:
     import sacrebleu  # noqa: F401 - imported once, for all forks
+    import torch._dynamo  # noqa: F401 - which torch loads with its first optimizer
 
     from seq2seq_attn.analysis import scoring  # noqa: F401
     from seq2seq_attn.cli import main as program
