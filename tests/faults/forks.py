@@ -5,6 +5,7 @@ it answers with the exit status of the fork, negative for a signal.
 """
 
 import ctypes
+import gc
 import json
 import os
 import sys
@@ -14,13 +15,15 @@ FAULTS = ("count", "fail", "kill", "torn")
 
 def main() -> None:
     import sacrebleu  # noqa: F401 - imported once, for all forks
-    import torch._dynamo  # noqa: F401 - which torch loads with its first optimizer
+    import torch._dynamo  # which torch loads with its first optimizer
+    import torch.utils.tensorboard  # noqa: F401
 
     from seq2seq_attn.analysis import scoring  # noqa: F401
     from seq2seq_attn.cli import main as program
     from seq2seq_attn.comparison import compare  # noqa: F401
     from seq2seq_attn.report import write  # noqa: F401
 
+    gc.freeze()  # no fork visits what all of them share
     shim = ctypes.CDLL(None)
     for line in sys.stdin:
         order = json.loads(line)
