@@ -46,6 +46,7 @@ class Translation(NamedTuple):
     token_attention: TokenAttention | None = None  # of all candidates; None unless weights were requested
     tokens: tuple[str, ...] = ()  # that the model read, `</s>` last; none for a blank sentence
     unknown: tuple[str, ...] = ()  # the words that are unknown to the model, which reads `<unk>` for them
+    sentences: tuple[Translation, ...] = ()  # with `split_sentences`: those of the line, each translated alone
 
     @property
     def text(self) -> str:
@@ -68,7 +69,20 @@ class Translation(NamedTuple):
         if self.token_attention is not None:
             for each, read in zip(translations, self.token_attention.translations, strict=True):
                 each |= {"tokens": read.tokens, "weights": read.weights.tolist() if read.weights.any() else None}
-        return {"source": self.source, "tokens": self.tokens, "unknown": self.unknown, "translations": translations}
+        found = {"source": self.source, "tokens": self.tokens, "unknown": self.unknown, "translations": translations}
+        return found | ({"sentences": [each.record for each in self.sentences]} if self.sentences else {})
+
+    @classmethod
+    def of_sentences(cls, source: str, sentences: tuple[Translation, ...], text: str) -> Translation:
+        """The record of a line from those of its sentences: scores and log-probabilities are summed."""
+        best = [each.candidates[0] for each in sentences if each.candidates]
+        scores = sum(each.score for each in best), sum(each.log_probability for each in best)
+        candidates = (Candidate(text, *scores),) if best else ()
+        tokens, unknown = (
+            tuple(each for one in parts for each in one)
+            for parts in ([one.tokens for one in sentences], [one.unknown for one in sentences])
+        )
+        return cls(source, candidates, None, tokens, unknown, sentences)
 
     @property
     def attention(self) -> AttentionView:

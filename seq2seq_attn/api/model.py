@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +26,8 @@ from seq2seq_attn.api.answers import (
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus, refuse_no_text
+from seq2seq_attn.corpora.sentences import joined
+from seq2seq_attn.corpora.sentences import sentences as sentences_of
 from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
@@ -132,6 +135,7 @@ class Model:
         glossary: Mapping[str, str] | Path | str | None = None,
         ensemble: Sequence[Model] = (),
         weights: bool = False,
+        split_sentences: bool = False,
         progress: Progress | None = None,
         say: Say = warn,
         **search: Any,
@@ -158,6 +162,8 @@ class Model:
             ensemble: Models that translate together with this one: at every step, their probabilities are averaged,
                 and so are their attention weights. Options, limits and lexicon are those of this model.
             weights: Whether the result includes the attention weights.
+            split_sentences: Whether each line is a paragraph, whose sentences are translated one by one and joined
+                again; `corpora.sentences` has the rules. The record of a line has those of its `sentences`.
             progress: Called after each batch with its number of sentences.
             say: Called with warnings.
             **search: Fields of `seq2seq_attn.options.SearchOptions`, by default those of the run's configuration.
@@ -179,7 +185,15 @@ class Model:
         )
         options, rest = self.search_options(**search), lines_of(sentences, prefixes, constraints, known)
         batches = iter(lambda: list(islice(rest, CHUNK)), [])
-        found = self.stream(batches, options, ensemble=ensemble, weights=weights, progress=progress, say=say)
+        found = self.stream(
+            batches,
+            options,
+            ensemble=ensemble,
+            weights=weights,
+            split_sentences=split_sentences,
+            progress=progress,
+            say=say,
+        )
         return Translations(found)
 
     @takes(SearchOptions, unset=True)
@@ -204,6 +218,7 @@ class Model:
         *,
         ensemble: Sequence[Model] = (),
         weights: bool = False,
+        split_sentences: bool = False,
         progress: Progress | None = None,
         say: Say = warn,
     ) -> Iterator[Translation]:
@@ -215,6 +230,7 @@ class Model:
             options: All options of the search, by default those of the run.
             ensemble: As in `translate`, and so are the other arguments.
             weights: See `translate`.
+            split_sentences: See `translate`.
             progress: See `translate`.
             say: See `translate`.
 
@@ -225,6 +241,13 @@ class Model:
             UserError: As by `translate`.
         """
         options = options or self.config.search
+        if split_sentences:
+            if weights or options.n_best > 1:
+                raise UserError(
+                    "split_sentences: a line has one translation and no weights; leave out n_best and weights"
+                )
+            yield from self._paragraphs(batches, options, ensemble, progress, say)
+            return
         needs_weights = weights or options.replace_unknown or options.coverage_penalty > 0
         trained = with_lexicon(self._averaged_with(ensemble, needs_weights), self.folder, options, say).for_inference(
             options
@@ -258,6 +281,45 @@ class Model:
                 unknown = tuple(trained.source.unknown_words(source))
                 yield Translation(source, candidates, attention, trained.source_labels(source), unknown)
             done += len(lines)
+
+    def _paragraphs(
+        self,
+        batches: Iterable[Sequence[str | SourceLine]],
+        options: SearchOptions,
+        ensemble: Sequence[Model],
+        progress: Progress | None,
+        say: Say,
+    ) -> Iterator[Translation]:
+        """The translations of lines whose sentences are translated one by one, in the batches of the lines."""
+        self.trained.text_source("split_sentences")
+        text = self.config.text
+        lines: deque[tuple[str, int]] = deque()
+
+        def split() -> Iterator[list[SourceLine]]:
+            for batch in batches:
+                parts = []
+                for line in map(SourceLine.of, batch):
+                    if line.prefix or line.constraints:
+                        raise UserError(
+                            "split_sentences: prefixes and constraints are those of a sentence; leave them out"
+                        )
+                    found = sentences_of(line.source, text.source_language)
+                    lines.append((line.source, len(found)))
+                    known = Glossary(dict(line.terms))
+                    parts += [SourceLine(each, terms=known.terms(each)) for each in found]
+                yield parts
+
+        def say_of_sentences(message: str) -> None:
+            say(message.replace("line ", "sentence ", 1))
+
+        found = self.stream(split(), options, ensemble=ensemble, say=say_of_sentences)
+        for first in found:
+            source, count = lines.popleft()
+            parts = (first, *islice(found, count - 1))
+            shown = joined([each.text for each in parts], text.target_language, spaced=text.tokenizer == "word")
+            yield Translation.of_sentences(source, parts, shown)
+            if progress is not None:
+                progress(1)
 
     def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
         """The ensemble of this model and others. UserError if these cannot be averaged, or their `weights` cannot."""

@@ -55,6 +55,9 @@ def translate(
     glossary: Annotated[
         Path | None, file("Source phrases, each with a TAB and what the translation of a line with it must contain.")
     ] = None,
+    split_sentences: Annotated[
+        bool, typer.Option(help="Each line is a paragraph: translate its sentences one by one, and join them again.")
+    ] = False,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,
     as_json: AsJson = False,
@@ -89,6 +92,10 @@ def translate(
 
     With --casing source, a translation begins with a capital if its source does, and is in capitals if its source is.
 
+    There is a line of output for every line of input, a blank one for a blank one. With --split-sentences, a line may
+    have several sentences, which are translated alone; the scores of a line are their sums, and with --json,
+    "sentences" has the answer to each.
+
     Examples:
         seq2seq-attn translate runs/x test.en > test.de
         echo 'Tom chases Jerry' | seq2seq-attn translate demo
@@ -103,6 +110,7 @@ def translate(
         seq2seq-attn translate runs/x test.en --casing source > test.de
         seq2seq-attn translate runs/x test.en --length-penalty 0.2 --coverage-penalty 0.2 > test.de
         seq2seq-attn translate runs/x test.en --beam-size 8 --beam-groups 4 --n-best 4 > test.nbest
+        echo 'Tom runs . Jerry sleeps .' | seq2seq-attn translate demo --split-sentences --json
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
     from seq2seq_attn.analysis.attention_files import attention_file
@@ -120,11 +128,20 @@ def translate(
     with progress("lines", total) as advance, writing as write:
         weights = write is not None
         asked = _asked(_tidied(batches), prefix, constraints, tabs, glossary)
-        found = model.stream(asked, options, ensemble=others, weights=weights, progress=advance, say=say)
+        found = model.stream(
+            asked,
+            options,
+            ensemble=others,
+            weights=weights,
+            split_sentences=split_sentences,
+            progress=advance,
+            say=say,
+        )
         for number, translation in enumerate(found):
             unknown.add(translation.source, translation.unknown)
-            placed.add(each for best in translation.candidates[:1] for each in best.placeholders)
-            unknown.add_replaced(each.by for best in translation.candidates[:1] for each in best.replaced)
+            for best in (each for one in translation.sentences or [translation] for each in one.candidates[:1]):
+                placed.add(best.placeholders)
+                unknown.add_replaced(each.by for each in best.replaced)
             if as_json:
                 answer(translation._replace(token_attention=None).record)
             elif options.n_best > 1:
