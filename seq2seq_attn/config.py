@@ -20,11 +20,13 @@ from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig
 
+SeveralPaths = Annotated[tuple[Path, ...], Field(min_length=2)]
+
 
 class PairFiles(Strict):
     """Sentence pairs: two files with the same number of lines, or one TSV; plain or compressed."""
 
-    source: Path | None = None  # one sentence per line, or one path, as the front end of the source reads it
+    source: Path | SeveralPaths | None = None  # a sentence per line, or as the front end reads it; of several, joined
     target: Path | None = None  # their translations, line by line
     tsv: Path | None = None  # both in one file, separated by tabs
     columns: tuple[int, int] = (0, 1)  # of the TSV: source, target
@@ -43,6 +45,11 @@ class PairFiles(Strict):
             raise ValueError("columns are those of tsv; leave them out with source and target")
 
     @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files of the source; none of a TSV."""
+        return (self.source,) if isinstance(self.source, Path) else self.source or ()
+
+    @property
     def each(self) -> tuple[PairFiles, ...]:
         """The corpora, each alone."""
         return (self,)
@@ -50,7 +57,7 @@ class PairFiles(Strict):
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files, source before target."""
-        files = (path for one in self.each for path in (one.source, one.target, one.tsv))
+        files = (path for one in self.each for path in (*one.sources, one.target, one.tsv))
         return tuple(path for path in files if path is not None)
 
 
@@ -206,19 +213,21 @@ class Config(Strict):
     @model_validator(mode="after")
     def _options_suit_the_source(self) -> Config:
         kind = "text" if self.source is None else self.source.kind
-        if (self.source is None) != (self.model.encoder.reads is Tokens):
+        made, reads = Tokens if self.source is None else self.source.makes, self.model.encoder.reads
+        if reads is Tokens if made is None else reads is not made:
             raise ValueError(
                 f"model.encoder.kind={self.model.encoder.kind} does not read the source, which is {kind}: "
-                f"it reads {self.model.encoder.reads.__name__}; choose another encoder, or set source.kind"
+                f"it reads {reads.__name__}; choose another encoder, or set source.kind"
             )
         if self.source is None:
             return self
-        self.__dict__["text"] = self.text.model_copy(update={"joint": False})  # the record is frozen
+        self.__dict__["source"] = self.source.completed(self.text)  # the record is frozen
+        self.__dict__["text"] = self.text.model_copy(update={"joint": False})
         sampling = self.text.sampling
         of_text = {
             "model.tie_embeddings=all": self.model.tie_embeddings == "all",
             "model.pretrained_embeddings.source": self.model.pretrained_embeddings.source,
-            "training.guided_alignment": self.training.guided_alignment,
+            "training.guided_alignment": self.training.guided_alignment and not self.source.is_text,
             "data.train.tag": self.tags,
             "text.placeholders": self.text.placeholders,
             "text.sampling.sides=source": sampling and sampling.sides == "source",
@@ -230,6 +239,19 @@ class Config(Strict):
         for option, is_given in of_text.items():
             if is_given:
                 raise ValueError(f"{option} needs a source of text, but source.kind={kind}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _sources_have_as_many_files_as_parts(self) -> Config:
+        kind, most = ("text", 1) if self.source is None else (self.source.kind, self.source.source_files)
+        for name in ("train", "validation", "test"):
+            files = getattr(self.data, name)
+            for one in () if files is None else files.each:
+                if len(one.sources) not in (0, 1, most):
+                    wanted = f"one file, or {most}" if most > 1 else "one file"
+                    raise ValueError(
+                        f"data.{name}.source has {len(one.sources)} files; a source that is {kind} has {wanted}"
+                    )
         return self
 
     @model_validator(mode="after")

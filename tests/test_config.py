@@ -187,7 +187,10 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
         ({"evaluation": {"bands": [10, "x"]}}, ["evaluation.bands.1 = 'x': a whole number is wanted"]),
         ({"data": {"train": {"columns": [0]}}}, ["data.train.columns = [0]: a longer list is wanted"]),
         ({"data": {"train": {"columns": [0, 1, 2]}}}, ["columns = [0, 1, 2]: a list of 2 at most is wanted"]),
-        ({"data": {"train": {"source": ["a"]}}}, ["data.train.source = ['a']: the path of a file is wanted"]),
+        (
+            {"data": {"train": {"source": ["a"]}}},
+            ["data.train.source = ['a']: the path of a file or a list of at least 2 is wanted"],
+        ),
         ({"text": {"source_language": False}}, ["text.source_language = False: text in quotes is wanted"]),
         ({"text": {"lowercase": "maybe"}}, ["text.lowercase = 'maybe': true or false is wanted"]),
         ({"training": {"label_smoothing": 1.5}}, ["training.label_smoothing = 1.5: a number less than 1 is wanted"]),

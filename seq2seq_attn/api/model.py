@@ -753,7 +753,7 @@ class Model:
             "context": context.get("kind", ""),
             "scorer": _scorer_name(context.get("scorer")) if context.get("kind") == "attention" else "",
             "parameters": f"{self.parameters:,}",
-            "vocabulary": f"{self.trained.source.size:,} and {self.trained.target.size:,} tokens",
+            "vocabulary": f"{self.trained.source.size_in_words}, and {self.trained.target.size_in_words}",
         }
         if "average" in metrics:
             epochs = metrics["average"]["epochs"]

@@ -122,6 +122,8 @@ def translate(
     total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
     model, others = load_model(run, plugin), load_ensemble(ensemble)
+    if tabs is not None and model.trained.source.has_tabs:
+        raise UserError(f"--tabs {tabs}: a TAB separates the parts of this model's sources; give a file: --{tabs} FILE")
     options = model.search_options(**search)
     unknown = UnknownReport(say, most=None if source is None and sys.stdin.isatty() else 5)
     placed = PlaceholderReport()

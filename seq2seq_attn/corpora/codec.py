@@ -138,6 +138,11 @@ class TextConfig(Strict):
         return self
 
 
+def of_source(text: TextConfig) -> TextConfig:
+    """These options for a text of the source alone, which shares no vocabulary with the target."""
+    return text.model_copy(update={"joint": False, "target_language": text.source_language, "sampling": None})
+
+
 _TOKENIZERS: dict[str, type[Tokenizer]] = {
     tokenizer.kind: tokenizer for tokenizer in (Word, Moses, Character, SentencePiece)
 }
@@ -214,6 +219,10 @@ class Codec(FrontEnd):
     @property
     def size(self) -> int:
         return len(self.vocabulary)
+
+    @property
+    def size_in_words(self) -> str:
+        return f"{self.size:,} tokens"
 
     def collate(self, items: Items) -> Tokens:
         return pad(items)

@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from seq2seq_attn.corpora.languages import language_code
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.contents import without_packing
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.files.writing import write_new
@@ -65,18 +65,27 @@ def joined(corpora: Sequence[ParallelCorpus]) -> ParallelCorpus:
     return ParallelCorpus(source, target, "; ".join(each.name for each in corpora))
 
 
-def read_parallel(source_path: Path | str, target_path: Path | str) -> ParallelCorpus:
+def read_parallel(source_path: Path | str | Sequence[Path], target_path: Path | str) -> ParallelCorpus:
     """A corpus from two text files, plain or compressed, one sentence per line.
 
-    Raises UserError for a missing or empty file, bytes that are not UTF-8, or different numbers of lines.
+    The source may have several files, whose lines are joined by TABs. Raises UserError for a missing or empty file,
+    bytes that are not UTF-8, different numbers of lines, or a TAB in a line of one of several files.
     """
-    source, target = read_lines(source_path), read_lines(target_path)
-    if len(source) != len(target):
-        raise UserError(
-            f"{source_path} has {len(source)} lines and {target_path} has {len(target)}; "
-            f"line i of one must translate line i of the other"
-        )
-    return ParallelCorpus(source, target, f"{source_path} and {target_path}")
+    paths = [source_path] if isinstance(source_path, (Path, str)) else list(source_path)
+    files, target = [read_lines(path) for path in paths], read_lines(target_path)
+    for path, lines in zip(paths, files, strict=True):
+        if len(lines) != len(target):
+            raise UserError(
+                f"{path} has {len(lines)} lines and {target_path} has {len(target)}; "
+                f"line i of one must translate line i of the other"
+            )
+        for number, line in enumerate(lines if len(paths) > 1 else (), start=1):
+            if "\t" in line:
+                raise UserError(
+                    f"{path}, line {number}: {shown(line)} has a TAB, by which the files are joined; remove it"
+                )
+    source = files[0] if len(files) == 1 else ["\t".join(lines) for lines in zip(*files, strict=True)]
+    return ParallelCorpus(source, target, f"{', '.join(map(str, paths))} and {target_path}")
 
 
 def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCorpus:

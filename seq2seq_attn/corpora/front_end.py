@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.unknown_words import UnknownCount
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict.tagged import Tagged
+
+_Value = TypeVar("_Value")
+
+Sizes = int | tuple[Any, ...]  # of a front end: a number, or one for each of its parts
+Words = Callable[[str], Sequence[str]]  # the words of a source line that is not blank
 
 
 class FrontEnd(ABC):
@@ -23,11 +29,17 @@ class FrontEnd(ABC):
 
     marks: int = 0  # positions that `encode` adds to those of the line: 1 for `</s>`
     names_files: bool = True  # whether a line is the path of what is read, so that the file is a part of the data
+    has_tabs: bool = False  # whether a TAB within a line separates parts of the source
 
     @property
     @abstractmethod
-    def size(self) -> int:
+    def size(self) -> Sizes:
         """What the encoder is built with: the size of the vocabulary, or the features of a position."""
+
+    @property
+    def size_in_words(self) -> str:
+        """The size, with what is counted."""
+        return f"{self.size:,} features"
 
     @abstractmethod
     def encode(self, line: str) -> Item:
@@ -100,6 +112,22 @@ class FrontEndConfig(Tagged):
 
     kind: str
 
+    makes: ClassVar[type | None] = None  # the batches, as `EncoderConfig.reads`; None: of a class of its own
+    is_text: ClassVar[bool] = False  # whether lines are text, in which links can count words
+
+    @property
+    def source_files(self) -> int:
+        """The number of files that a source may have, whose lines i are joined by TABs."""
+        return 1
+
+    def completed(self, text: Any) -> FrontEndConfig:
+        """The configuration with what it leaves out taken from the options under `text`."""
+        return self
+
+    def words(self, lines: Sequence[str]) -> Words:
+        """As `FrontEnd.words` of what `build` makes of these lines."""
+        return self.build(lines).words
+
     @abstractmethod
     def build(self, lines: Sequence[str]) -> FrontEnd:
         """The front end, which may learn from the source lines of the training pairs.
@@ -111,3 +139,14 @@ class FrontEndConfig(Tagged):
     def load(self, folder: Path, side: str) -> FrontEnd:
         """The front end of a run, from the `files` in its folder; one that learned nothing is built again."""
         return self.build(())
+
+
+def numbered(values: Iterable[_Value], place: str = "", first: int = 1) -> Iterator[_Value]:
+    """The values, each of which is made of a line when it is taken; a UserError gets the number of its line."""
+    number = first
+    try:
+        for value in values:
+            yield value
+            number += 1
+    except UserError as error:
+        raise UserError(f"{place}line {number}: {error}") from None

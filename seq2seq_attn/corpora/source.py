@@ -12,6 +12,7 @@ from seq2seq_attn.corpora.encoded import Items, padded
 from seq2seq_attn.corpora.vocabulary import PAD
 
 _Self = TypeVar("_Self")
+_Tokens = TypeVar("_Tokens", bound="Tokens")
 
 
 class Source(Protocol):
@@ -48,14 +49,14 @@ class Tokens(NamedTuple):
         """(B, L) bool, True at tokens, False on padding."""
         return token_mask(self.lengths, self.tokens)
 
-    def to(self, device: torch.device | str) -> Tokens:
+    def to(self: _Tokens, device: torch.device | str) -> _Tokens:
         """The record with its tokens on the device; the lengths stay on the CPU, where packing needs them."""
-        return Tokens(self.tokens.to(device, non_blocking=True), self.lengths)
+        return self._replace(tokens=self.tokens.to(device, non_blocking=True))
 
-    def select(self, rows: Tensor) -> Tokens:
+    def select(self: _Tokens, rows: Tensor) -> _Tokens:
         """The record with only these rows (M,), in this order, padded to the longest of them."""
         lengths = self.lengths[rows]
-        return Tokens(self.tokens[rows.to(self.tokens.device), : int(lengths.max())], lengths)
+        return self._replace(tokens=self.tokens[rows.to(self.tokens.device), : int(lengths.max())], lengths=lengths)
 
 
 def token_mask(lengths: Tensor, padded: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """Translation models behind one interface (`translator.py`). Importing this package registers its families."""
 
+from seq2seq_attn.models.factored import FactoredEncoderConfig
+from seq2seq_attn.models.multi_source import MultiSourceEncoderConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
 
-__all__ = ["RecurrentConfig", "TransformerConfig"]
+__all__ = ["FactoredEncoderConfig", "MultiSourceEncoderConfig", "RecurrentConfig", "TransformerConfig"]

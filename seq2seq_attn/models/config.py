@@ -6,14 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import SerializeAsAny, model_validator
 from torch import nn
 
-from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.embedding import DropoutConfig, Embedding
 from seq2seq_attn.models.encoder import EncoderConfig
@@ -67,7 +65,7 @@ class ModelConfig(Tagged):
     head: SerializeAsAny[HeadConfig] = SoftmaxHeadConfig()  # probabilities of the next token
 
     @abstractmethod
-    def build(self, source_size: int, target_size: int, joint: bool) -> Seq2Seq:
+    def build(self, source_size: Any, target_size: int, joint: bool) -> Seq2Seq:
         """An untrained model; parameters are drawn from torch's global generator.
 
         Args:
@@ -80,18 +78,19 @@ class ModelConfig(Tagged):
         """
 
     def build_embeddings(
-        self, dropout: DropoutConfig, tied: Tied, source_size: int, target_size: int, joint: bool
-    ) -> tuple[Embedding | None, Embedding]:
+        self, dropout: DropoutConfig, tied: Tied, source_size: Any, target_size: int, joint: bool
+    ) -> tuple[Any, Embedding]:
         """The embeddings of source and target, the same one twice if `tied` is `all`; None if the source has no tokens.
 
         UserError if they are to be shared by two vocabularies.
         """
         if tied == "all" and not joint:
             raise UserError("model.tie_embeddings=all needs one vocabulary for both languages; set text.joint=true")
-        embedding = partial(Embedding, dropout=dropout.embedding, word_dropout=dropout.word)
-        source = embedding(source_size, self.embedding_size) if self.encoder.reads is Tokens else None
-        shared = source if tied == "all" else None
-        return source, shared or embedding(target_size, self.embedding_size)
+        source = self.encoder.build_embedding(source_size, self.embedding_size, dropout)
+        if tied == "all":
+            return source, source
+        target = Embedding(target_size, self.embedding_size, dropout=dropout.embedding, word_dropout=dropout.word)
+        return source, target
 
     def build_head(self, features: int, target: Embedding, tied: Tied) -> Head:
         """The head of features (R,), whose projection is the table of the target's embeddings if they are `tied`.

@@ -33,16 +33,28 @@ class Embedding(nn.Module):
 
     def __init__(self, vocabulary_size: int, size: int, *, dropout: float = 0.0, word_dropout: float = 0.0) -> None:
         super().__init__()
-        self.table = nn.Embedding(vocabulary_size, size, padding_idx=PADDING)
-        nn.init.normal_(self.table.weight, std=size**-0.5)
-        nn.init.zeros_(self.table.weight.data[PADDING])
+        self.size = size
+        self.table = table_of(vocabulary_size, size)
         self.dropout = nn.Dropout(dropout)
         self.word_dropout = word_dropout
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Embeddings (..., size) of token ids (...) int64."""
-        embedded: Tensor = self.dropout(self.table(tokens))
+        embedded: Tensor = self.dropout(self.look_up(tokens))
         if self.training and self.word_dropout > 0:
-            kept = torch.rand(tokens.shape, device=tokens.device) >= self.word_dropout
+            kept = torch.rand(embedded.shape[:-1], device=tokens.device) >= self.word_dropout
             embedded = embedded * kept.unsqueeze(-1)
         return embedded
+
+    def look_up(self, tokens: Tensor) -> Tensor:
+        """The embeddings without dropout."""
+        embedded: Tensor = self.table(tokens)
+        return embedded
+
+
+def table_of(vocabulary_size: int, size: int) -> nn.Embedding:
+    """A table of embeddings, initialized at random; the row of padding is 0."""
+    table = nn.Embedding(vocabulary_size, size, padding_idx=PADDING)
+    nn.init.normal_(table.weight, std=size**-0.5)
+    nn.init.zeros_(table.weight.data[PADDING])
+    return table

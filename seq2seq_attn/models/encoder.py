@@ -55,15 +55,19 @@ class EncoderConfig(Tagged):
         """The number of positions of the longest source, `</s>` included; None: no limit."""
         return None
 
+    def build_embedding(self, source_size: Any, size: int, dropout: DropoutConfig) -> Any:
+        """The embedding of the source, with vectors of this size; None for an encoder that does not read tokens."""
+        if self.reads is not Tokens:
+            return None
+        return Embedding(source_size, size, dropout=dropout.embedding, word_dropout=dropout.word)
+
     @abstractmethod
-    def build(
-        self, source_size: int, embedding: Embedding | None, dropout: DropoutConfig, layer_norm: bool = False
-    ) -> Encoder:
+    def build(self, source_size: Any, embedding: Any, dropout: DropoutConfig, layer_norm: bool = False) -> Encoder:
         """An untrained encoder. UserError if sizes do not fit.
 
         Args:
             source_size: Of the front end: the vocabulary, or the features of a position.
-            embedding: Of the source tokens; None for an encoder that reads something else.
+            embedding: What `build_embedding` returned.
             dropout: The probabilities.
             layer_norm: Whether recurrent layers are normalized, which otherwise have no normalization.
         """
@@ -113,11 +117,17 @@ class TokenEncoderConfig(EncoderConfig):
         """
 
     def build(
-        self, source_size: int, embedding: Embedding | None, dropout: DropoutConfig, layer_norm: bool = False
+        self, source_size: Any, embedding: Embedding, dropout: DropoutConfig, layer_norm: bool = False
     ) -> TokenEncoder:
-        assert embedding is not None
-        network = self.network(embedding.table.embedding_dim, dropout=dropout.state, layer_norm=layer_norm)
+        network = self.network(embedding.size, dropout=dropout.state, layer_norm=layer_norm)
         return TokenEncoder(embedding, network)
+
+
+def as_token_encoder(config: EncoderConfig) -> EncoderConfig:
+    """The configuration itself. ValueError: it is not that of a network above embeddings or other states."""
+    if not isinstance(config, TokenEncoderConfig):
+        raise ValueError(f"kind={config.kind} is no network above embeddings or other states; use it alone")
+    return config
 
 
 def lowest(*limits: int | None) -> int | None:
@@ -152,10 +162,7 @@ class StackedEncoderConfig(TokenEncoderConfig):
     @field_validator("encoders")
     @classmethod
     def _are_networks(cls, encoders: tuple[EncoderConfig, ...]) -> tuple[EncoderConfig, ...]:
-        for each in encoders:
-            if not isinstance(each, TokenEncoderConfig):
-                raise ValueError(f"kind={each.kind} reads no states of another encoder; use it alone")
-        return encoders
+        return tuple(map(as_token_encoder, encoders))
 
     @property
     def max_positions(self) -> int | None:

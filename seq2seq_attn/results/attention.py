@@ -47,8 +47,8 @@ LEVELS = 255  # weights are rounded to multiples of 1/255
 
 
 def require_words(line: str, words: Sequence[int]) -> None:
-    """ValueError if one of the words of tokens, counted from 0, is not in the line."""
-    count = max(1, len(line.split()))
+    """ValueError if one of the words of tokens, counted from 0, is not in the line, where a TAB may count as one."""
+    count = max(1, len(line.split()) + line.count("\t"))
     if max(words, default=0) >= count:
         raise ValueError(f"word {max(words)} of a token is outside a line of {count} words")
 

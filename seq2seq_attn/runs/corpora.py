@@ -30,7 +30,7 @@ from seq2seq_attn.corpora.codec import (
 )
 from seq2seq_attn.corpora.corpus import ParallelCorpus, joined, read_parallel, read_tsv
 from seq2seq_attn.corpora.encoded import EncodedLines
-from seq2seq_attn.corpora.front_end import FrontEnd
+from seq2seq_attn.corpora.front_end import FrontEnd, Words, numbered
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
@@ -43,7 +43,6 @@ from seq2seq_attn.training.guided_alignment import CorpusLinks
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
 FrontEnds = tuple[FrontEnd, Codec]  # source and target; the same object twice if they share one vocabulary
-Words = Callable[[str], Sequence[str]]  # the words of a source line that is not blank
 EncodedCorpus = tuple[EncodedLines, EncodedLines]  # source and target, parallel
 
 _Value = TypeVar("_Value")
@@ -67,7 +66,7 @@ def read_pairs(files: PairFiles) -> ParallelCorpus:
     if files.tsv is not None:
         pairs = read_tsv(files.tsv, files.columns)
     elif files.source is not None and files.target is not None:
-        pairs = read_parallel(files.source, files.target)
+        pairs = read_parallel(files.sources, files.target)
     else:
         raise UserError("a corpus needs either source and target, or tsv")
     if files.tag is None:
@@ -93,7 +92,7 @@ class TestSet(NamedTuple):
 
 def source_words(config: Config) -> Words:
     """What the words of a source are: what white space separates in text, else what its front end says."""
-    return str.split if config.source is None else config.source.build(read_pairs(config.data.train).source).words
+    return str.split if config.source is None else config.source.words(read_pairs(config.data.train).source)
 
 
 def read_test(files: TestFiles, words: Words = str.split) -> TestSet:
@@ -114,7 +113,8 @@ def read_test(files: TestFiles, words: Words = str.split) -> TestSet:
     for path, lines in zip(files.references, further, strict=True):
         if len(lines) != len(pairs):
             raise UserError(f"{path}: {len(lines)} lines for the {len(pairs)} pairs of {pairs.name}")
-    return TestSet(pairs, [len(words(line)) if line.strip() else 0 for line in pairs.source], lc_tok, gold, further)
+    lengths = numbered((len(words(line)) if line.strip() else 0 for line in pairs.source), f"{pairs.name}, ")
+    return TestSet(pairs, list(lengths), lc_tok, gold, further)
 
 
 def nearest_lines(test_set: TestSet, lengths: Iterable[int]) -> list[int]:
@@ -148,8 +148,11 @@ def learn_front_ends(config: Config, corpus: ParallelCorpus) -> FrontEnds:
     """The front ends of both sides, learned from the training pairs."""
     if config.source is None:
         return train_codecs(corpus, config.text)
-    target = train_codec(corpus.target, len(corpus), config.text, config.text.target_language)
-    return config.source.build(corpus.source), target
+    try:
+        source = config.source.build(corpus.source)
+    except UserError as error:
+        raise UserError(f"{corpus.name}, {error}") from None
+    return source, train_codec(corpus.target, len(corpus), config.text, config.text.target_language)
 
 
 def load_front_ends(folder: Path, config: Config) -> FrontEnds:
@@ -162,8 +165,10 @@ def load_front_ends(folder: Path, config: Config) -> FrontEnds:
 def encode_pairs(files: PairFiles, front_ends: FrontEnds) -> EncodedCorpus:
     """The items of all pairs of these files, including blank and long ones."""
     source, target = front_ends
-    pairs = read_pairs(files)
-    return EncodedLines.of(source.items(pairs.source)), EncodedLines.of(target.items(pairs.target, pairs.source))
+    corpora = [read_pairs(each) for each in files.each]
+    pairs = joined(corpora)
+    read = (item for one in corpora for item in numbered(source.items(one.source), f"{one.name}, "))
+    return EncodedLines.of(read), EncodedLines.of(target.items(pairs.target, pairs.source))
 
 
 def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLinks:
@@ -177,7 +182,7 @@ def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLin
         target.given(line).word_indices(other) for line, other in zip(pairs.source, pairs.target, strict=True)
     )
     words = zip(map(source.word_indices, pairs.source), of_targets, strict=True)
-    return CorpusLinks.between(read_gold_of(links, pairs.source, pairs.target).sure, words)
+    return CorpusLinks.between(read_gold_of(links, pairs.source, pairs.target, source.words).sure, words)
 
 
 def sampled_pairs(

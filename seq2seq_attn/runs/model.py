@@ -24,7 +24,7 @@ from seq2seq_attn.corpora.casing import cased_as
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Item
-from seq2seq_attn.corpora.front_end import FrontEnd
+from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.corpora.lexicon import Lexicon, learn_lexicon
 from seq2seq_attn.corpora.unknown_words import UnknownWords
 from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
@@ -252,7 +252,7 @@ class TrainedModel:
         """
         requests = [SourceLine.of(each) for each in given]
         lines = [each.source for each in requests]
-        items = self._cut(list(self.source.items(lines)), first_line, warn)
+        items = self._cut(list(numbered(self.source.items(lines), first=first_line)), first_line, warn)
         filled = [index for index, item in enumerate(items) if self.source.length(item) > 0]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
@@ -338,7 +338,8 @@ class TrainedModel:
     def text_source(self, what: str) -> Codec:
         """The codec of the source. UserError, which begins with `what`: the source of this model is not text."""
         if not isinstance(self.source, Codec):
-            raise UserError(f"{what} needs a source of text, and that of this model is not")
+            kind = "is not" if self.config.source is None else f"is {self.config.source.kind}"
+            raise UserError(f"{what} needs a source of text alone, and that of this model {kind}")
         return self.source
 
     def source_labels(self, line: str, states: int | None = None, *, is_cut: bool = True) -> tuple[str, ...]:

@@ -205,9 +205,10 @@ def _train(
     unknown = {"validation": model.unknown_words(validation_pairs)}
     if test is not None:
         unknown["test"] = model.unknown_words(test.pairs)
-    sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
     if config.source is not None:
-        sizes = f"{target.size:,} target, source {config.source.kind} of {source.size:,} features"
+        sizes = f"{target.size:,} target, source {config.source.kind} of {source.size_in_words}"
+    else:
+        sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
     shares = f" ({model.parameters() - frozen:,} trained, {frozen:,} frozen)" if frozen else ""
     say(
         f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters{shares}; {kept}, "

@@ -23,6 +23,7 @@ _WANTED = {
     "list_type": "a list",
     "tuple_type": "a list",
     "missing": "a longer list",  # of a list only: a missing key has its own message
+    "too_short": "a list of at least {min_length}",
     "too_long": "a list of {max_length} at most",
     "path_type": "the path of a file",
     "string_type": "text in quotes",  # YAML does not read no, 5 and null as text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import SerializeAsAny
 
@@ -47,7 +47,7 @@ class RecurrentConfig(ModelConfig):
             return self.decoder.hidden_size
         return self.decoder.readout_size or self.embedding_size
 
-    def build(self, source_size: int, target_size: int, joint: bool) -> RecurrentSeq2Seq:
+    def build(self, source_size: Any, target_size: int, joint: bool) -> RecurrentSeq2Seq:
         tied = self.tied(joint, self.features)
         embeddings = self.build_embeddings(self.dropout, tied, source_size, target_size, joint)
         encoder = self.encoder.build(source_size, embeddings[0], self.dropout, self.layer_norm)

@@ -160,7 +160,7 @@ class TransformerConfig(ModelConfig):
     def with_decoder_size(self, size: int) -> TransformerConfig:
         return self.model_copy(update={"decoder": self.decoder.model_copy(update={"feed_forward_size": size})})
 
-    def build(self, source_size: int, target_size: int, joint: bool) -> TransformerSeq2Seq:
+    def build(self, source_size: Any, target_size: int, joint: bool) -> TransformerSeq2Seq:
         tied = self.tied(joint, self.embedding_size)
         embeddings = self.build_embeddings(self.dropout, tied, source_size, target_size, joint)
         encoder = self.encoder.build(source_size, embeddings[0], self.dropout)

@@ -1,0 +1,199 @@
+"""Words with factors, and several sources: learned where a word alone says too little, and used as any source."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from plain_recipe import NO_DROPOUT, constant
+
+import seq2seq_attn as s2s
+from seq2seq_attn.config import Config
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.folder import MODEL
+from seq2seq_attn.strict import override, parse
+
+ENCODER = {"kind": "recurrent", "hidden_size": 12}
+SOURCES = {
+    "words alone": ("word", None, ENCODER),
+    "sum": ("factored", {"kind": "factored"}, {"kind": "factored", "encoder": ENCODER}),
+    "concat": (
+        ["word", "case"],
+        {"kind": "factored"},
+        {"kind": "factored", "combine": "concat", "sizes": [6], "encoder": ENCODER},
+    ),
+    "two sources": (
+        ["word", "case"],
+        {"kind": "multi_source"},
+        {"kind": "multi_source", "encoders": [ENCODER, ENCODER]},
+    ),
+    "two sources, one encoder": (
+        ["word", "case"],
+        {"kind": "multi_source", "shared": True},
+        {"kind": "multi_source", "encoders": [ENCODER]},
+    ),
+}
+KINDS = [kind for kind in SOURCES if kind != "words alone"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Every sentence of one or two words: what is beside a word says whether its translation is in capitals."""
+    folder, words = tmp_path_factory.mktemp("data"), list(itertools.product("ab", "UL"))
+    sentences = [each for length in (1, 2) for each in itertools.product(words, repeat=length)]
+    lines = {
+        "word": (" ".join(word for word, _ in each) for each in sentences),
+        "case": (" ".join(case for _, case in each) for each in sentences),
+        "factored": (" ".join(f"{word}|{case}" for word, case in each) for each in sentences),
+        "target": (" ".join(word.upper() if case == "U" else word for word, case in each) for each in sentences),
+        "align": (" ".join(f"{place}-{place}" for place in range(len(each))) for each in sentences),
+    }
+    for side, text in lines.items():
+        (folder / side).write_text("".join(f"{line}\n" for line in text))
+    return folder
+
+
+def values_of(data, kind, *changes):
+    sides, source, encoder = SOURCES[kind]
+    paths = [f"{data}/{side}" for side in sides] if isinstance(sides, list) else f"{data}/{sides}"
+    files = {"source": paths, "target": f"{data}/target"}
+    values = {
+        "data": {"train": files, "validation": files, "test": files | {"alignments": f"{data}/align"}},
+        "source": source,
+        "text": {"tokenizer": "word"},
+        "model": {
+            "embedding_size": 16,
+            "encoder": encoder,
+            "decoder": {"kind": "bahdanau", "hidden_size": 24},
+            "dropout": NO_DROPOUT,
+        },
+        "training": {
+            "max_epochs": 60,
+            "validate_every": 30,
+            "batch_size": 10,
+            "monitor": "loss",
+            "accelerator": "cpu",
+            **constant(0.02),
+        },
+        "search": {"beam_size": 2},
+        "evaluation": {"tokenize": "none"},
+    }
+    return override(values, changes)
+
+
+def lines_of(data, kind):
+    sides, _, _ = SOURCES[kind]
+    files = sides if isinstance(sides, list) else [sides]
+    return ["\t".join(lines) for lines in zip(*((data / side).read_text().splitlines() for side in files), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    """The model of each kind, trained when a test first asks for it."""
+    known = {}
+
+    def model(kind):
+        if kind not in known:
+            folder = tmp_path_factory.mktemp("runs") / "run"
+            known[kind] = s2s.train(parse(Config, values_of(data, kind)), folder, silent=True)
+        return known[kind]
+
+    return model
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_task_is_learned_with_what_is_beside_the_words_and_not_without(data, trained, kind):
+    targets = (data / "target").read_text().splitlines()
+    found = trained(kind).translate([*lines_of(data, kind), ""]).sentences
+    right = np.mean([ours == theirs for ours, theirs in zip(found, targets, strict=False)])
+    assert right <= 0.3 if kind == "words alone" else right == 1
+    assert found[-1] == ""
+
+
+@pytest.mark.parametrize("kind", ["concat", "two sources"])
+def test_a_resumed_training_ends_with_the_same_weights(data, kind, tmp_path):
+    for run, epochs in ("whole", 4), ("parts", 2), ("parts", 4):
+        changes = f"training.max_epochs={epochs}", "training.validate_every=2"
+        config = parse(Config, values_of(data, kind, changes[0], changes[1]))
+        s2s.train(config, tmp_path / run, if_exists="resume" if (tmp_path / run).exists() else "refuse", silent=True)
+    assert (tmp_path / "parts" / MODEL).read_bytes() == (tmp_path / "whole" / MODEL).read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_equal_teacher_forcing_and_the_other_sentences_of_a_batch_change_nothing(data, trained, kind):
+    model = trained(kind)
+    lines, targets = lines_of(data, kind), (data / "target").read_text().splitlines()
+    chosen = [0, 3, 7, 19]
+    scores = model.score([(lines[each], targets[each]) for each in chosen])
+    for each, score in zip(chosen, scores, strict=True):
+        alone = model.steps(lines[each], targets[each])
+        assert alone.log_probability == pytest.approx(score.log_probability, abs=1e-5)
+        assert model.translate([lines[each]]).sentences == [targets[each]]
+        assert alone.source == model.attention(lines[each], targets[each]).source
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "labels"),
+    [
+        ("sum", "a|U b|L", ("a|U", "b|L", "</s>")),
+        ("concat", "a b\tU L", ("a|U", "b|L", "</s>")),
+        ("two sources", "a b\tU L", ("a", "b", "</s>", "U", "L", "</s>")),
+    ],
+)
+def test_the_weights_are_those_of_words_with_factors_or_of_all_sources(trained, kind, line, labels):
+    model = trained(kind)
+    found = model.attention(line)
+    assert found.source == labels
+    assert found.target == ("A", "b", "</s>")
+    assert found.weights.sum(axis=1) == pytest.approx(np.ones(3), abs=1e-3)
+    assert model.attention_maps(line, "A b").cross.layers[0].shape[-1] == len(labels)
+    read = model.steps(line, interventions=[{"replace": "weights", "weights": [1, *[0] * (len(labels) - 1)]}])
+    assert read.steps[0].weights == [1, *[0] * (len(labels) - 1)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_alignments_count_the_words_and_the_weights_are_measured_on_the_test_set(data, trained, kind):
+    model = trained(kind)
+    pairs = list(zip(lines_of(data, kind), (data / "target").read_text().splitlines(), strict=True))
+    assert model.align(pairs).agreement(data / "align").error_rate == pytest.approx(model.metrics["test"]["aer"])
+    words = {word for each in model.align(pairs) for word, _ in each.words}
+    assert words <= ({"a", "b"} if "sources" not in kind else {"a", "b", "U", "L", "</s>"})
+    effects = model.faithfulness(pairs).interventions.effects
+    assert effects["uniform"].perplexity > 1
+
+
+@pytest.mark.parametrize("kind", ["sum", "two sources"])
+def test_runs_are_ensembles_and_are_loaded_verified_and_sampled(data, trained, kind):
+    model, lines = trained(kind), lines_of(data, kind)[:6]
+    again = s2s.load(model.folder)
+    assert again.translate(lines, ensemble=[model]).sentences == model.translate(lines).sentences
+    alone = [again.translate([line], temperature=1, seed=2).sentences[0] for line in lines]
+    assert again.translate(lines, temperature=1, seed=2).sentences == alone
+    assert not s2s.verify(model.folder).is_wrong
+    other = trained("concat" if kind == "two sources" else "two sources")
+    with pytest.raises(UserError, match="front ends that differ"):
+        model.translate(lines, ensemble=[other])
+
+
+def test_a_factor_in_a_file_of_its_own_or_after_a_bar_is_the_same(data, trained):
+    model = trained("sum")
+    barred, columns = lines_of(data, "sum"), lines_of(data, "concat")
+    assert model.translate(barred).sentences == model.translate(columns).sentences
+
+
+def test_the_command_line_reads_bars_and_tabs(data, trained, program, refused):
+    for kind in ("sum", "two sources"):
+        model, lines = trained(kind), lines_of(data, kind)[:9]
+        answer = program("translate", model.folder, stdin="\n".join(lines).encode())
+        assert answer.out.splitlines() == model.translate(lines).sentences
+        record = json.loads(program("translate", model.folder, "--json", stdin=b"a\tU").out)
+        assert record["tokens"] == (["a|U", "</s>"] if kind == "sum" else ["a", "</s>", "U", "</s>"])
+        assert "--prefix FILE" in refused("translate", model.folder, "--tabs", "prefix", stdin=b"a\tU")
+        assert "line 1: 'b" in refused("translate", model.folder, stdin=b"b\t\tU")
+
+
+def test_words_and_factors_that_are_unknown_are_named(trained):
+    found = trained("sum").translate(["a|U x|L b|?", "a|L"])
+    assert [each.unknown for each in found] == [("x|L", "b|?"), ()]
+    assert trained("two sources").translate(["a x\tU ?"])[0].unknown == ("x", "?")
+    assert trained("two sources").translate(["a\t"]).sentences != [""]
