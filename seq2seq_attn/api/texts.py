@@ -19,14 +19,14 @@ class TextsBeside:
         self.contents: dict[Path, bytes] = {}
 
     def replaced(self, values: Any, name: str) -> Any:
-        """The values, with a path in place of each source or target that is lines and not a path.
+        """The values, with a path in place of each source or target that is lines and not a path, or several `Path`s.
 
         UserError: a line is not text, or is more than one.
         """
         if isinstance(values, Mapping):
             return {
                 key: self._path(value, f"{name}.{key}".lstrip("."))
-                if key in ("source", "target") and not isinstance(value, (str, Path, type(None)))
+                if key in ("source", "target") and not _are_paths(value)
                 else self.replaced(value, f"{name}.{key}".lstrip("."))
                 for key, value in values.items()
             }
@@ -51,3 +51,8 @@ class TextsBeside:
             return
         for path, content in self.contents.items():
             write_bytes(path, content)
+
+
+def _are_paths(value: Any) -> bool:
+    several = isinstance(value, (list, tuple)) and value and all(isinstance(each, Path) for each in value)
+    return isinstance(value, (str, Path, type(None))) or bool(several)

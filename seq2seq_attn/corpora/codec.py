@@ -140,7 +140,16 @@ class TextConfig(Strict):
 
 def of_source(text: TextConfig) -> TextConfig:
     """These options for a text of the source alone, which shares no vocabulary with the target."""
-    return text.model_copy(update={"joint": False, "target_language": text.source_language, "sampling": None})
+    own = {"joint": False, "target_language": text.source_language, "sampling": None, "placeholders": ()}
+    return text.model_copy(update=own)
+
+
+def refuse_of_both_sides(text: TextConfig | None) -> TextConfig | None:
+    """The options of a text of the source alone. ValueError: one of them is for whole configurations."""
+    for key in ("sampling", "placeholders"):
+        if text is not None and getattr(text, key):
+            raise ValueError(f"{key} needs a source that is one text, under `text`; leave it out")
+    return text
 
 
 _TOKENIZERS: dict[str, type[Tokenizer]] = {

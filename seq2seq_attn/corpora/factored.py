@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from seq2seq_attn.corpora.codec import Codec, TextConfig, of_source, train_codec
+from seq2seq_attn.corpora.codec import Codec, TextConfig, of_source, refuse_of_both_sides, train_codec
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
 from seq2seq_attn.corpora.source import Tokens, pad
@@ -150,6 +150,8 @@ class FactoredConfig(FrontEndConfig):
     factors: Annotated[int, Field(ge=1, le=64)] = 1  # of each word
     separator: str = "|"  # between a word and its factors; with files of their own there is none
     text: TextConfig | None = None  # how the words are tokenized; null: as under `text`
+
+    _has_its_own_options = field_validator("text")(refuse_of_both_sides)
 
     @field_validator("separator")
     @classmethod

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 
-from seq2seq_attn.corpora.codec import Codec, TextConfig, of_source, train_codec
+from seq2seq_attn.corpora.codec import Codec, TextConfig, of_source, refuse_of_both_sides, train_codec
 from seq2seq_attn.corpora.encoded import Items
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
 from seq2seq_attn.corpora.source import Tokens, pad, token_mask
@@ -172,6 +172,11 @@ class MultiSourceConfig(FrontEndConfig):
         None,
     )  # null: as under `text`
     shared: bool = False  # one vocabulary, learned from all sources, with the options of the first
+
+    @field_validator("texts")
+    @classmethod
+    def _have_their_own_options(cls, texts: tuple[TextConfig | None, ...]) -> tuple[TextConfig | None, ...]:
+        return tuple(map(refuse_of_both_sides, texts))
 
     @property
     def source_files(self) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.codec import Codec
-from seq2seq_attn.corpora.front_end import FrontEnd
+from seq2seq_attn.corpora.front_end import FrontEnd, Sizes
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS
 from seq2seq_attn.files.reading import digest
@@ -83,6 +83,8 @@ class WarmStart:
         Rows of tokens that are new to the run keep their random initialization. Returns what was done, in words.
         UserError: the models do not fit.
         """
+        if not isinstance(source, Codec) and self.model.source.files("source") != source.files("source"):
+            raise self._misfit("the parts of its source are of another kind, or learned from other text")
         rows = self._shared_rows(source, target)
         if source is target and rows and self.model.source is not self.model.target:
             raise self._misfit("one vocabulary for both sides here and two there; set text.joint=false")
@@ -183,14 +185,19 @@ def _vocabulary_axes(config: Config, source: FrontEnd, target: Codec) -> dict[st
     Found by building the model with one token more on a side, so that it holds for parts that a user wrote.
     """
 
-    def shapes(more_source: int, more_target: int) -> dict[str, torch.Size]:
-        joint = source is target
+    def shapes(read: Sizes, written: int) -> dict[str, torch.Size]:
         with torch.random.fork_rng(devices=()), weights_from_a_file(), torch.device("meta"):
-            built = config.model.build(source.size + more_source, target.size + more_target, joint)
+            built = config.model.build(read, written, source is target)
         return {name: tensor.shape for name, tensor in built.state_dict().items()}
 
-    plain = shapes(0, 0)
-    grown = {"target": shapes(1, 1)} if source is target else {"source": shapes(1, 0), "target": shapes(0, 1)}
+    read, written = source.size, target.size
+    plain = shapes(read, written)
+    if source is target:
+        grown = {"target": shapes(written + 1, written + 1)}
+    else:
+        grown = {"target": shapes(read, written + 1)}
+        if isinstance(read, int):
+            grown["source"] = shapes(read + 1, written)
     return {
         name: (axis, side)
         for side, larger in grown.items()
