@@ -47,13 +47,14 @@ def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bo
     """
     if to not in TARGETS:
         raise UserError(f"{to!r} is not an export target; choose from {', '.join(TARGETS)}")
+    source = model.text_source("an export")
     refuse_folder(output)
     _restore(output)
     refuse_existing(output, overwrite)
     with _replacing_folder(output) as folder:
         exported = _writer(to)(model, folder)
         with explained(output):
-            save_front_ends(model.text_source("an export"), model.target, folder)
+            save_front_ends(source, model.target, folder)
             description = {
                 "format": FORMAT,
                 "to": to,

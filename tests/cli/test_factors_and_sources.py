@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -33,7 +34,10 @@ SOURCES = {
         {"kind": "multi_source", "encoders": [ENCODER]},
     ),
 }
-KINDS = [kind for kind in SOURCES if kind != "words alone"]
+SLOW = "concat", "two sources, one encoder"  # whose parts are tested in tests/models
+KINDS = [
+    pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in SOURCES if kind != "words alone"
+]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +105,7 @@ def trained(data, tmp_path_factory):
     return model
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", ["words alone", *KINDS])
 def test_the_task_is_learned_with_what_is_beside_the_words_and_not_without(data, trained, kind):
     targets = (data / "target").read_text().splitlines()
     found = trained(kind).translate([*lines_of(data, kind), ""]).sentences
@@ -136,7 +140,7 @@ def test_steps_equal_teacher_forcing_and_the_other_sentences_of_a_batch_change_n
     ("kind", "line", "labels"),
     [
         ("sum", "a|U b|L", ("a|U", "b|L", "</s>")),
-        ("concat", "a b\tU L", ("a|U", "b|L", "</s>")),
+        ("sum", "a b\tU L", ("a|U", "b|L", "</s>")),
         ("two sources", "a b\tU L", ("a", "b", "</s>", "U", "L", "</s>")),
     ],
 )
@@ -170,7 +174,7 @@ def test_runs_are_ensembles_and_are_loaded_verified_and_sampled(data, trained, k
     alone = [again.translate([line], temperature=1, seed=2).sentences[0] for line in lines]
     assert again.translate(lines, temperature=1, seed=2).sentences == alone
     assert not s2s.verify(model.folder).is_wrong
-    other = trained("concat" if kind == "two sources" else "two sources")
+    other = trained("sum" if kind == "two sources" else "two sources")
     with pytest.raises(UserError, match="front ends that differ"):
         model.translate(lines, ensemble=[other])
 
@@ -197,3 +201,113 @@ def test_words_and_factors_that_are_unknown_are_named(trained):
     assert [each.unknown for each in found] == [("x|L", "b|?"), ()]
     assert trained("two sources").translate(["a x\tU ?"])[0].unknown == ("x", "?")
     assert trained("two sources").translate(["a\t"]).sentences != [""]
+
+
+@pytest.mark.parametrize("kind", ["concat", "two sources"])
+def test_links_between_words_guide_the_weights(data, kind, tmp_path):
+    changes = [
+        f"training.guided_alignment={{links: {data}/align, weight: 5}}",
+        "training.max_epochs=20",
+        "training.validate_every=20",
+    ]
+    model = s2s.train(parse(Config, values_of(data, kind, *changes)), tmp_path / "run", silent=True)
+    assert model.metrics["test"]["aer"] < 0.1
+
+
+def test_vectors_of_another_text_are_not_taken_over(data, trained, tmp_path):
+    (tmp_path / "words").write_text("c|U a|L\n")
+    (tmp_path / "target").write_text("C a\n")
+    values = values_of(data, "sum", f"training.start_from={trained('sum').folder}", "text.lowercase=true")
+    files = {"source": str(tmp_path / "words"), "target": str(tmp_path / "target")}
+    values["data"] = {"train": files, "validation": files}
+    with pytest.raises(UserError, match=r"start_from.*learned from other text"):
+        s2s.train(parse(Config, values), tmp_path / "run", silent=True)
+    same = values_of(
+        data,
+        "sum",
+        f"training.start_from={trained('sum').folder}",
+        "training.max_epochs=1",
+        "training.validate_every=1",
+    )
+    again = s2s.train(parse(Config, same), tmp_path / "again", silent=True)
+    assert again.translate(["a|U b|L"]).sentences == ["A b"]
+
+
+def test_files_are_named_by_their_paths_and_lines_in_memory_have_tabs(data, tmp_path):
+    values = values_of(data, "two sources", "training.max_epochs=1", "training.validate_every=1", "data.test=null")
+    files = {"source": [data / "word", data / "case"], "target": data / "target"}
+    lines = {"source": lines_of(data, "two sources"), "target": (data / "target").read_text().splitlines()}
+    weights = []
+    for name, given in ("files", files), ("lines", lines):
+        own = values | {"data": {"train": given, "validation": files}}
+        weights.append((s2s.train(own, tmp_path / name, silent=True).folder / MODEL).read_bytes())
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [("a\t|U", r"word, line 2: 'a\\t\|U' has a TAB"), ("a b", "line 2: .*2 words, and 1 values of factor 1")],
+)
+def test_a_wrong_line_is_refused_with_its_file_its_number_and_its_value(data, line, named, tmp_path):
+    for name, lines in {"word": ["a", line], "case": ["U", "U"], "target": ["A", "A"]}.items():
+        (tmp_path / name).write_text("".join(f"{each}\n" for each in lines))
+    files = {"source": [str(tmp_path / "word"), str(tmp_path / "case")], "target": str(tmp_path / "target")}
+    values = values_of(data, "concat") | {"data": dict.fromkeys(("train", "validation"), files)}
+    with pytest.raises(UserError, match=named) as refused:
+        s2s.train(parse(Config, values), tmp_path / "run", silent=True)
+    assert str(tmp_path / "word") in str(refused.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["model.tie_embeddings=all"],
+        ["search.shortlist=5"],
+        ["search.replace_unknown=true"],
+        ["model.pretrained_embeddings.source=glove.txt"],
+        ["text.placeholders=[url]"],
+        ["source.text={tokenizer: word, placeholders: [url]}"],
+        ["source.separator=' '"],
+        ["model.encoder={kind: factored, combine: sum, sizes: [6]}"],
+        ["model.encoder={kind: factored, encoder: {kind: multi_source, encoders: [{}]}}"],
+        ["data.train.tag=<a>"],
+        ["data.train.source=[a, b, c]"],
+    ],
+)
+def test_options_that_do_not_suit_the_source_are_refused_in_one_line(data, changes):
+    with pytest.raises(UserError, match=re.escape(changes[-1].partition("=")[0])) as refused:
+        parse(Config, values_of(data, "concat", *changes))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "named"),
+    [
+        ("words alone", "data.train.source=[a, b]", r"data\.train\.source has 2 files"),
+        ("words alone", "source={kind: factored}", r"model\.encoder\.kind=recurrent does not read"),
+        ("two sources", "source={kind: factored}", r"source\.kind|model\.encoder\.kind=multi_source does not read"),
+    ],
+)
+def test_an_encoder_or_files_for_another_source_are_refused(data, kind, change, named):
+    with pytest.raises(UserError, match=named):
+        parse(Config, values_of(data, kind, change))
+
+
+@pytest.mark.parametrize("kind", ["sum", "two sources"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, line: model.steps([line]),
+        lambda model, line: model.neighbors(line),
+        lambda model, line: model.export("html", model.folder.parent / "page.html"),
+        lambda model, line: model.export("onnx", model.folder.parent / "onnx"),
+        lambda model, line: model.translate([line], shortlist=5),
+        lambda model, line: model.translate([line], replace_unknown=True),
+    ],
+    ids=["tokens", "neighbors", "html", "onnx", "shortlist", "replace_unknown"],
+)
+def test_what_needs_one_sequence_of_tokens_is_refused_in_one_line(trained, kind, use):
+    with pytest.raises(UserError, match="needs a source of text alone, and that of this model is") as refused:
+        use(trained(kind), "a\tU")
+    assert "\n" not in str(refused.value)
