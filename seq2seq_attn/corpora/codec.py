@@ -318,6 +318,10 @@ class Codec(FrontEnd):
             return []
         return [self._ids(each)[:-1] for each in self.tokenizer.spellings(pieces, self.vocabulary)]
 
+    def within(self, phrase: str) -> list[int]:
+        """The ids of a phrase, `</s>` left out, inside a sentence of a script without spaces (`Tokenizer.within`)."""
+        return self._ids(self.tokenizer.within(self.pieces(phrase), self.vocabulary))[:-1]
+
     @cached_property
     def begins_word(self) -> list[bool]:
         """For each token, whether it begins a word, or stands between words."""

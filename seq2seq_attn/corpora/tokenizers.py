@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -65,6 +66,10 @@ class Tokenizer(ABC):
         """Whether a piece cannot begin a word."""
         return False
 
+    def within(self, pieces: list[str], vocabulary: Vocabulary) -> list[str]:
+        """The pieces of a phrase as they are inside a sentence of a script without spaces; the same in others."""
+        return pieces
+
     def spellings(self, pieces: list[str], vocabulary: Vocabulary) -> list[list[str]]:
         """The other ways to spell the same text by tokens of the vocabulary, these pieces first."""
         return [pieces]
@@ -89,6 +94,16 @@ class Tokenizer(ABC):
     def options(self) -> dict[str, Any]:
         """The constructor's arguments: values that JSON can hold, or bytes that are saved to a file of their own."""
         return {"protected": list(self.protected)} if self.protected else {}
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether a text begins in a script that puts no spaces between words, such as Chinese, Japanese or Thai.
+
+    >>> is_unspaced("猫"), is_unspaced("cat")
+    (True, False)
+    """
+    scripts = "CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"
+    return bool(text) and unicodedata.name(text[0], "").startswith(scripts)
 
 
 def word_of_character(line: str) -> list[int]:
@@ -335,7 +350,19 @@ class SentencePiece(Tokenizer):
         return [words[piece.begin] for piece in pieces for _ in self._parts(piece.piece)]
 
     def continues_word(self, piece: str) -> bool:
-        return piece[:1].isalnum()
+        return piece[:1].isalnum() and not is_unspaced(piece)
+
+    def within(self, pieces: list[str], vocabulary: Vocabulary) -> list[str]:
+        """As the base class: the same without the `▁` of a word, which text inside a sentence does not have."""
+        text = "".join(pieces)
+        if not text.startswith("▁") or not is_unspaced(text[1:]):
+            return pieces
+        spelled = pieces[1:] if pieces[0] == "▁" else [pieces[0][1:], *pieces[1:]]
+        if all(piece in vocabulary for piece in spelled):
+            return spelled
+        others = self.spellings(list(text[1:]), vocabulary)
+        fewest = min(others, key=len)
+        return fewest if all(piece in vocabulary for piece in fewest) else pieces
 
     def spellings(self, pieces: list[str], vocabulary: Vocabulary) -> list[list[str]]:
         """As the base class; at most 200, those with the fewest pieces first."""

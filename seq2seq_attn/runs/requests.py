@@ -149,7 +149,8 @@ def rules_of(
         codec = target.given(line.source)
         asked = line.phrases(target, options)
         phrases = [_required(codec, phrase, avoided, f"line {number}") for phrase in asked]
-        rules.append(LineRules(codec.encode(line.prefix)[:-1], phrases))
+        within = [codec.within(phrase) for phrase in asked]
+        rules.append(LineRules(codec.encode(line.prefix)[:-1], phrases, within if within != phrases else ()))
         if rules[-1].length > options.max_length:
             raise UserError(
                 f"line {number}: a prefix of {len(rules[-1].prefix)} tokens and constraints of "
@@ -179,14 +180,23 @@ def met(target: Codec, phrases: Sequence[str], tokens: Sequence[int]) -> tuple[C
     used: set[int] = set()
     found = []
     for phrase in phrases:
-        ids = target.encode(phrase)[:-1]
-        ends = range(len(ids), len(tokens) + 1)
-        places = (end - len(ids) for end in ends if end == len(tokens) or target.begins_word[tokens[end]])
-        start = next((each for each in places if each not in used and tokens[each : each + len(ids)] == ids), None)
-        if start is not None:
-            used.update(range(start, start + len(ids)) if phrases.count(phrase) > 1 else ())
-        found.append(Constraint(phrase, None if start is None else (start, start + len(ids))))
+        places = sorted(
+            place
+            for ids in (target.encode(phrase)[:-1], target.within(phrase))
+            for place in _places(target, ids, tokens)
+        )
+        place = next((each for each in places if each[0] not in used), None)
+        if place is not None:
+            used.update(range(*place) if phrases.count(phrase) > 1 else ())
+        found.append(Constraint(phrase, place))
     return tuple(found)
+
+
+def _places(target: Codec, ids: Sequence[int], tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where the tokens have these ids, and a word ends."""
+    for end in range(len(ids), len(tokens) + 1):
+        if tokens[end - len(ids) : end] == ids and (end == len(tokens) or target.begins_word[tokens[end]]):
+            yield end - len(ids), end
 
 
 def _required(target: Codec, phrase: str, avoided: Iterable[tuple[int, ...]], place: str) -> list[int]:

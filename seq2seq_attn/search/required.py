@@ -27,10 +27,10 @@ from seq2seq_attn.search.phrases import follow, phrase_table
 
 
 class Met(NamedTuple):
-    """How much of the phrases of its source each of N hypotheses contains."""
+    """How much of the P phrases of its source, in A spellings each, every one of N hypotheses contains."""
 
     sentence: Tensor  # (N,) int64: the row of its source in the tables
-    matched: Tensor  # (N, P, L) bool: see `follow`
+    matched: Tensor  # (N, P * A, L) bool: see `follow`
     times: Tensor  # (N, P) int64: how often each phrase has been completed, at most as often as it is required
     ended: Tensor  # (N, P) bool: those that the last token has completed
 
@@ -43,23 +43,28 @@ class Required:
     """The phrases that the translations of B sources must contain, as tensors.
 
     Args:
-        phrases: Of each source; one that is given twice must appear twice.
+        phrases: Of each source, each as its spellings, one of which must appear; one that is given twice, twice.
         begins_word: (V,) bool: the tokens that do not continue a word; None: all. A phrase ends where its word does.
         device: Where the tensors are.
     """
 
     def __init__(
-        self, phrases: Sequence[Sequence[Ids]], begins_word: Tensor | None, device: torch.device | str
+        self, phrases: Sequence[Sequence[Sequence[Ids]]], begins_word: Tensor | None, device: torch.device | str
     ) -> None:
-        counts = [Counter(map(tuple, each)) for each in phrases]
+        counts = [Counter(tuple(map(tuple, phrase)) for phrase in each) for each in phrases]
         most = max(map(len, counts))
-        rows = [[*count, *[()] * (most - len(count))] for count in counts]
-        self.phrases = phrase_table([phrase for row in rows for phrase in row], device).view(len(rows), most, -1)
-        self.lengths = torch.tensor([[max(1, len(phrase)) for phrase in row] for row in rows], device=device)
+        spellings = max(len(phrase) for count in counts for phrase in count)
+        rows = [[*count, *[((),)] * (most - len(count))] for count in counts]
+        # A phrase with fewer spellings has its first one several times.
+        spelled = [[phrase[min(i, len(phrase) - 1)] for phrase in row for i in range(spellings)] for row in rows]
+        table = phrase_table([spelling for row in spelled for spelling in row], device)
+        self.phrases = table.view(len(rows), most * spellings, -1)
+        self.lengths = torch.tensor([[max(1, len(each)) for each in row] for row in spelled], device=device)
         self.needed = torch.tensor(
             [[count.get(phrase, 0) for phrase in row] for row, count in zip(rows, counts, strict=True)], device=device
         )
-        self.total = (self.needed * self.lengths).sum(dim=1)  # C of each source
+        self.shortest = self._spellings(self.lengths).amin(dim=2)  # (B, P)
+        self.total = (self.needed * self.shortest).sum(dim=1)  # C of each source
         self.begins_word = None if begins_word is None else begins_word.to(device)
 
     def start(self) -> Met:
@@ -79,23 +84,38 @@ class Required:
         if self.begins_word is not None:
             times = times - (met.ended & ~self.begins_word[tokens, None]).long()
         matched = follow(self.phrases[met.sentence], met.matched, tokens)
-        ended = matched.gather(2, lengths[:, :, None] - 1).squeeze(2) & (times < needed)
-        return Met(met.sentence, matched & ~ended[:, :, None], times + ended, ended)
+        spelled = matched.gather(2, lengths[:, :, None] - 1).squeeze(2)
+        ended = self._spellings(spelled).any(dim=2) & (times < needed)
+        return Met(met.sentence, matched & ~self._each_spelling(ended)[:, :, None], times + ended, ended)
+
+    def _spellings(self, values: Tensor) -> Tensor:
+        """Values (N, P * A) as (N, P, A)."""
+        return values.view(len(values), self.needed.shape[1], -1)
+
+    def _each_spelling(self, values: Tensor) -> Tensor:
+        """Values (N, P) for each spelling (N, P * A)."""
+        return values.repeat_interleave(self.phrases.shape[1] // self.needed.shape[1], dim=1)
+
+    def _is_met(self, met: Met) -> Tensor:
+        """(N, P): whether each phrase has been met as often as it must be."""
+        return met.times >= self.needed[met.sentence]
 
     def positions(self, met: Met) -> Tensor:
-        """(N, P): how many tokens of each phrase that is still required the hypothesis ends in."""
+        """(N, P * A): how many tokens of each spelling of a phrase that is still required the hypothesis ends in."""
         numbers = torch.arange(1, self.phrases.shape[2] + 1, device=self.phrases.device)
-        return (met.matched * numbers).amax(dim=2) * (met.times < self.needed[met.sentence])
+        return (met.matched * numbers).amax(dim=2) * self._each_spelling(~self._is_met(met))
 
     def missing(self, met: Met) -> Tensor:
         """(N,): how many tokens are still to be met; of the phrases that are begun, only one can be continued."""
-        left = ((self.needed[met.sentence] - met.times) * self.lengths[met.sentence]).sum(dim=1)
-        return left - self.positions(met).amax(dim=1)
+        shortest = self.shortest[met.sentence]
+        to_go = self._spellings(self.lengths[met.sentence] - self.positions(met)).amin(dim=2)
+        left = ((self.needed[met.sentence] - met.times) * shortest).sum(dim=1)
+        return left - (shortest - to_go).amax(dim=1)
 
     def next_tokens(self, met: Met) -> Tensor:
-        """(N, P): the tokens that begin or continue a phrase; `<pad>` for phrases that are met."""
+        """(N, P * A): the tokens that begin or continue a phrase; `<pad>` for phrases that are met."""
         tokens = self.phrases[met.sentence].gather(2, self.positions(met)[:, :, None]).squeeze(2)
-        return tokens.masked_fill(met.times >= self.needed[met.sentence], PAD)
+        return tokens.masked_fill(self._each_spelling(self._is_met(met)), PAD)
 
     def exclude(self, scores: Tensor, met: Met) -> None:
         """Sets the scores (N, V) of `</s>` to -inf while tokens are missing."""

@@ -36,6 +36,7 @@ class LineRules(NamedTuple):
 
     prefix: Ids = ()
     phrases: Sequence[Ids] = ()  # that must appear, each as often as it is given
+    otherwise: Sequence[Ids] = ()  # another spelling of each phrase, which may appear in its place; or nothing
 
     @property
     def length(self) -> int:
@@ -44,7 +45,13 @@ class LineRules(NamedTuple):
 
     def mapped(self, ids: Mapping[int, int]) -> LineRules:
         """The same with other ids for its tokens."""
-        return LineRules(*([ids[token] for token in self.prefix], [[ids[each] for each in p] for p in self.phrases]))
+        phrases, otherwise = ([[ids[each] for each in p] for p in given] for given in (self.phrases, self.otherwise))
+        return LineRules([ids[token] for token in self.prefix], phrases, otherwise)
+
+    @property
+    def spellings(self) -> list[tuple[Ids, ...]]:
+        """The phrases, each in its spellings."""
+        return list(zip(self.phrases, self.otherwise, strict=True)) if self.otherwise else [(p,) for p in self.phrases]
 
 
 class SearchRules(NamedTuple):
@@ -81,7 +88,7 @@ class CorpusRules(NamedTuple):
     def tokens(self, rows: Sequence[int]) -> Tensor:
         """The tokens (M,) that a shortlist for these sources must contain."""
         lines = self.select(rows).lines
-        phrases = [phrase for line in lines for phrase in (line.prefix, *line.phrases)]
+        phrases = [phrase for line in lines for phrase in (line.prefix, *line.phrases, *line.otherwise)]
         return torch.tensor([token for phrase in phrases for token in phrase], dtype=torch.int64)
 
 
@@ -185,7 +192,7 @@ class Rules(NoRules):
         self.forbidden_ends = torch.tensor([len(each) - 1 for each in search.forbidden], device=device)
         self.required: Required | None = None
         if any(line.phrases for line in lines):
-            self.required = Required([line.phrases for line in lines], search.begins_word, device)
+            self.required = Required([line.spellings for line in lines], search.begins_word, device)
 
     def limits(self, limits: list[int]) -> list[int]:
         return [max(limit, line.length) for limit, line in zip(limits, self.lines, strict=True)]

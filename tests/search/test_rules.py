@@ -7,7 +7,9 @@ import pytest
 import torch
 from hand_made_models import EOS, SOURCES, UNK, GruModel, random_table
 
+from seq2seq_attn.corpora.codec import TextConfig, train_codec
 from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.runs.requests import Constraint, SourceLine, met, rules_of
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.search.required import Required, _allocated
@@ -59,6 +61,16 @@ RULES = {
         LineRules([], [[4, 5], [4, UNK]]),
         SearchRules(),
         lambda tokens: contains(tokens, (4, 5)) and contains(tokens, (4, UNK)),
+    ),
+    "a phrase in two spellings": (
+        LineRules([], [[4, 5], [UNK]], [[5, 4, 4], [UNK]]),
+        SearchRules(),
+        lambda tokens: (contains(tokens, (4, 5)) or contains(tokens, (5, 4, 4))) and UNK in tokens,
+    ),
+    "a word that may be another, twice": (
+        LineRules([], [[4]] * 2, [[5]] * 2),
+        SearchRules(),
+        lambda tokens: tokens.count(4) + tokens.count(5) >= 2,
     ),
     "a phrase within a prefix": (
         LineRules([5, 4], [[4, UNK]]),
@@ -153,7 +165,7 @@ def test_a_narrow_beam_meets_every_phrase_that_fits(beam_size):
 
 def test_phrases_may_overlap_and_restart():
     phrases = [[4, 5], [5, UNK], [4, 4, 5, 4]]
-    required = Required([phrases], None, "cpu")
+    required = Required([[[phrase] for phrase in phrases]], None, "cpu")
     met = required.start()
     missing = []
     for token in [4, 4, 4, 5, UNK, 4, 4, 5, 4]:
@@ -216,3 +228,24 @@ def test_the_limit_leaves_room_for_a_prefix():
     first, second = beam_search(random_table(0), pad([[4, EOS], [4, EOS]]), options, rules=rules)
     assert first[0].tokens[:9] == [4] * 9
     assert len(second[0].tokens) <= 4
+
+
+def test_a_phrase_of_a_script_without_spaces_is_met_at_the_start_and_inside_of_a_sentence():
+    text = TextConfig(tokenizer="bpe", vocabulary_size=30)
+    codec = train_codec(["一只猫追逐狗", "猫看见一只狗", "狗看见猫", "那只猫"] * 9, 36, text, "zh")
+    assert codec.within("猫") != codec.encode("猫")[:-1]
+    for sentence, inside in (("猫看见狗", 0), ("狗看见猫", 1), ("狗追逐猫看", 1)):
+        start, *rest = codec.encode("猫")[:-1] if not inside else codec.encode(sentence.split("猫")[0])[:-1]
+        tokens = [start, *rest, *(codec.within("猫") if inside else codec.within("看见狗"))]
+        (found,) = met(codec, ["猫"], tokens)
+        assert codec.decode(tokens[slice(*found.steps)]) == "猫"
+    assert met(codec, ["猫"], codec.encode("狗看见狗")[:-1]) == (Constraint("猫", None),)
+    lines, options = [SourceLine("x", constraints=("猫", "狗看见"))] * 6, SearchOptions(beam_size=4, max_length=20)
+    starts = set()
+    for seed in range(4):
+        sources = [[4 + number, 9, 2 + 5 * number, 3] for number in range(6)]
+        model = GruModel(seed, vocabulary=codec.size)
+        for (best,) in search(model, sources, options, rules=rules_of(codec, lines, options)):
+            assert all(each.steps for each in met(codec, ["猫", "狗看见"], best.tokens))
+            starts.add(codec.decode(best.tokens).index("猫") > 0)
+    assert starts == {True, False}
