@@ -24,10 +24,10 @@ SeveralPaths = Annotated[tuple[Path, ...], Field(min_length=2)]
 
 
 class PairFiles(Strict):
-    """Sentence pairs: two files with the same number of lines, or one TSV; plain or compressed."""
+    """Pairs of source and target: two files with the same number of lines, or one TSV; plain or compressed."""
 
-    source: Path | SeveralPaths | None = None  # a sentence per line, or as the front end reads it; of several, joined
-    target: Path | None = None  # their translations, line by line
+    source: Path | SeveralPaths | None = None  # a source per line, or as the front end reads it; of several, joined
+    target: Path | None = None  # the targets, line by line
     tsv: Path | None = None  # both in one file, separated by tabs
     columns: tuple[int, int] = (0, 1)  # of the TSV: source, target
     tag: str | None = None  # put before each source line, as in `<2de>`: a protected symbol

@@ -29,8 +29,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class SearchRequest(Strict):
     """The options of a search that a client of the server may choose; `SearchOptions` has the others."""
 
-    beam_size: Width = Field(default=5, description="Hypotheses per sentence; 1 is greedy search.")
-    n_best: Width = Field(default=1, description="Translations of each sentence at most, best first.")
+    beam_size: Width = Field(default=5, description="Hypotheses per source; 1 is greedy search.")
+    n_best: Width = Field(default=1, description="Outputs for each source at most, best first.")
     distinct: bool = Field(
         default=False,
         description="No text twice among the n best: subwords can spell one text in several ways.",
@@ -68,7 +68,7 @@ class SearchRequest(Strict):
     precision: Literal["fp32", "bf16", "int8"] = Field(
         default="fp32",
         description="Precision of matrix products; bf16 and int8 (for CPUs) are faster but less exact: bf16 moves the "
-        "log-probability of a sentence by up to 0.7, and may choose another translation.",
+        "log-probability of a target by up to 0.7, and may choose another output.",
     )
     sampling: bool | None = Field(
         default=None,
@@ -97,15 +97,15 @@ class SearchRequest(Strict):
         default=None,
         ge=2,
         le=MAX_WIDTH,
-        description="Translations among which mbr chooses, of the beam or drawn; 5 unless given.",
+        description="Outputs among which mbr chooses, of the beam or drawn; 5 unless given.",
     )
     avoid: tuple[str, ...] = Field(
         default=(),
         max_length=1000,
-        description="A word or phrase that no translation may contain, in all spellings by the model's tokens.",
+        description="A word or phrase that no output may contain, in all spellings by the model's tokens.",
     )
     no_repeat_ngram: int | None = Field(
-        default=None, ge=1, description="No n tokens may occur twice in a translation; 3 or 4 is usual."
+        default=None, ge=1, description="No n tokens may occur twice in an output; 3 or 4 is usual."
     )
     replace_unknown: bool = Field(
         default=False,
@@ -131,7 +131,7 @@ class SearchOptions(SearchRequest):
         description="Target tokens per source token at most, beside max_length_margin; null: no limit but max_length.",
     )
     max_length_margin: NonNegativeInt = Field(default=10, description="Target tokens beyond max_length_ratio.")
-    batch_size: PositiveInt = Field(default=64, description="Sentences that are decoded together at most.")
+    batch_size: PositiveInt = Field(default=64, description="Sources that are decoded together at most.")
     batch_tokens: PositiveInt = Field(default=4096, description="Their source tokens at most, padding included.")
     shortlist: int | None = Field(
         default=None,

@@ -86,7 +86,7 @@ Overrides = Annotated[
         "Overrides a value of the file; VALUE is YAML, as in training.batch_size=32 or evaluation.bands=[10,20].",
     ),
 ]
-SourceFile = Annotated[Path, argument("SOURCE", "Source sentences, one per line; plain or compressed.")]
+SourceFile = Annotated[Path, argument("SOURCE", "Sources, one per line; plain or compressed.")]
 TargetFile = Annotated[Path, argument("TARGET", "Their translations, line by line; plain or compressed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Plugin = Annotated[

@@ -30,7 +30,7 @@ CorpusName = Annotated[
         complete_corpora,
     ),
 ]
-SourceSide = Annotated[Path | None, file("Source sentences, one per line, instead of CORPUS; plain or compressed.")]
+SourceSide = Annotated[Path | None, file("Sources, one per line, instead of CORPUS; plain or compressed.")]
 TargetSide = Annotated[Path | None, file("The translations of --source, line by line; plain or compressed.")]
 Columns = Annotated[
     tuple[int, int], typer.Option(metavar="SOURCE TARGET", help="Columns of a tab-separated file, counted from 0.")

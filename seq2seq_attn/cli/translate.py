@@ -39,7 +39,7 @@ CHUNK = 512  # lines translated together: sorted by length, they form batches wi
 def translate(
     run: RunFolder,
     source: Annotated[
-        Path | None, argument("SOURCE", "Source sentences, one per line; plain or compressed; default: stdin.")
+        Path | None, argument("SOURCE", "Sources, one per line; plain or compressed; default: stdin.")
     ] = None,
     *,
     prefix: Annotated[

@@ -43,7 +43,7 @@ class TrainingConfig(Strict):
     max_steps: PositiveInt | None = None  # an upper limit; the last of them is validated
     max_hours: PositiveFloat | None = None  # training ends after a checkpoint; `--resume` continues for as long again
     validate_every: Period = 1  # epochs, or as in `500 steps`
-    validation_sentences: PositiveInt | None = None  # how many are translated in a validation; null: all
+    validation_sentences: PositiveInt | None = None  # how many sources are decoded in a validation; null: all
     monitor: Literal["score", "loss"] = "score"  # of the validation: chooses weights, ends training, lowers the rate
     patience: PositiveInt | None = 5  # validations without improvement, once something is learned, before training ends
     loggers: tuple[LoggerName, ...] | None = None  # programs that show the curves; null: tensorboard if installed
