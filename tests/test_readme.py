@@ -288,3 +288,11 @@ def test_every_key_of_a_configuration_is_described(monkeypatch):
     from reference import undescribed
 
     assert undescribed() == []
+
+
+def test_every_feature_names_tests_that_exist():
+    rows = [line for line in (ROOT / "docs/features.md").read_text(encoding="utf-8").splitlines() if "`tests/" in line]
+    named = [re.findall(r"`(tests/[\w/]+\.py)`", row) for row in rows]
+    assert rows
+    assert all(named)
+    assert [path for each in named for path in each if not (ROOT / path).is_file()] == []

@@ -87,7 +87,7 @@ Overrides = Annotated[
     ),
 ]
 SourceFile = Annotated[Path, argument("SOURCE", "Sources, one per line; plain or compressed.")]
-TargetFile = Annotated[Path, argument("TARGET", "Their translations, line by line; plain or compressed.")]
+TargetFile = Annotated[Path, argument("TARGET", "Their targets, line by line; plain or compressed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Plugin = Annotated[
     list[Path] | None,
