@@ -195,6 +195,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
         ({"text": {"lowercase": "maybe"}}, ["text.lowercase = 'maybe': true or false is wanted"]),
         ({"training": {"label_smoothing": 1.5}}, ["training.label_smoothing = 1.5: a number less than 1 is wanted"]),
         ({"training": {"patience": 2.5}}, ["training.patience = 2.5: a whole number is wanted"]),
+        ({"model.encoder.layers": 2}, ["write it as model: {encoder: {layers: ...}}"]),
         ({"model": {"encoder": {5: 3}}}, ["unknown key 'model.encoder.5'; known here: kind, cell,"]),
     ],
 )

@@ -176,13 +176,7 @@ class Model:
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
-        known = (
-            None
-            if glossary is None
-            else Glossary(glossary)
-            if isinstance(glossary, Mapping)
-            else Glossary.load(Path(glossary))
-        )
+        known = None if glossary is None else Glossary.of(glossary)
         options, rest = self.search_options(**search), lines_of(sentences, prefixes, constraints, known)
         batches = iter(lambda: list(islice(rest, CHUNK)), [])
         found = self.stream(

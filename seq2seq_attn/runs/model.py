@@ -303,7 +303,7 @@ class TrainedModel:
         if options.casing is None:
             return text
         placeholders = self.target.placeholders
-        return cased_as(placeholders.read(line), text, (*replaced, *placeholders.values(line)))
+        return cased_as(placeholders.read(line), text, (*replaced, *placeholders.values(line), *placeholders.symbols))
 
     def target_of(self, source: str | Sequence[str]) -> Codec:
         """The codec of the target for a source; if that is a list of tokens, its placeholders stand for nothing."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from seq2seq_attn.corpora.codec import Codec
-from seq2seq_attn.corpora.vocabulary import UNK
+from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.reading import iterate_lines
 from seq2seq_attn.options import SearchOptions
@@ -75,12 +75,21 @@ class Glossary:
     """
 
     def __init__(self, entries: Mapping[str, str]) -> None:
-        for source, target in entries.items():
-            if not source.strip() or not target.strip():
-                raise UserError(f"glossary: {source!r} for {target!r}: give text on both sides")
+        for pair in entries.items():
+            if not all(isinstance(text, str) and text.strip() for text in pair):
+                raise UserError(f"glossary: {pair[1]!r} for {pair[0]!r}: give text on both sides")
         self.entries = dict(entries)
         phrases = sorted(map(re.escape, self.entries), key=len, reverse=True)
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(phrases)})(?!\w)" if phrases else "(?!)")
+
+    @classmethod
+    def of(cls, given: Mapping[str, str] | Path | str) -> Glossary:
+        """Entries as they are, or those of a file. UserError: it is neither."""
+        if isinstance(given, Mapping):
+            return cls(given)
+        if not isinstance(given, Path | str):
+            raise UserError(f"glossary = {given!r}: give a mapping from source to target phrases, or a file of them")
+        return cls.load(Path(given))
 
     @classmethod
     def load(cls, path: Path) -> Glossary:
@@ -138,8 +147,8 @@ def rules_of(
     """The rules for the translations of these lines; None if there are none.
 
     UserError, with the number of the line, counted from `first_line`: a prefix and constraints are longer than a
-    translation may be, a constraint is blank or unknown to the model, or nothing but a beam search can meet it; or a
-    phrase of `options.avoid` is blank.
+    translation may be, one of them is unknown to the model, a constraint is blank, or nothing but a beam search can
+    meet it; or a phrase of `options.avoid` is blank.
     """
     if not (any(line.prefix or line.constraints or line.terms for line in lines) or options.has_rules):
         return None
@@ -150,7 +159,8 @@ def rules_of(
         asked = line.phrases(target, options)
         phrases = [_required(codec, phrase, avoided, f"line {number}") for phrase in asked]
         within = [codec.within(phrase) for phrase in asked]
-        rules.append(LineRules(codec.encode(line.prefix)[:-1], phrases, within if within != phrases else ()))
+        begun = _begun(codec, line.prefix, f"line {number}")
+        rules.append(LineRules(begun, phrases, within if within != phrases else ()))
         if rules[-1].length > options.max_length:
             raise UserError(
                 f"line {number}: a prefix of {len(rules[-1].prefix)} tokens and constraints of "
@@ -197,6 +207,17 @@ def _places(target: Codec, ids: Sequence[int], tokens: Sequence[int]) -> Iterato
     for end in range(len(ids), len(tokens) + 1):
         if tokens[end - len(ids) : end] == ids and (end == len(tokens) or target.begins_word[tokens[end]]):
             yield end - len(ids), end
+
+
+def _begun(target: Codec, prefix: str, place: str) -> list[int]:
+    """The tokens of a prefix, which may have `<unk>` if it says so itself."""
+    if unknown := [each for each in target.unknown_words(prefix) if each != SPECIALS[UNK]]:
+        words = " and ".join(map(repr, unknown))
+        raise UserError(
+            f"{place}: the prefix {prefix!r} has {words}, which this model cannot write; leave it out, or give "
+            f"{SPECIALS[UNK]} in its place"
+        )
+    return target.encode(prefix)[:-1]
 
 
 def _required(target: Codec, phrase: str, avoided: Iterable[tuple[int, ...]], place: str) -> list[int]:

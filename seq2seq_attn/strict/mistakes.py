@@ -144,6 +144,9 @@ def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
     """The keys most like an unknown one, at any depth: `encoder.hiden_size` may mean `model.encoder.hidden_size`."""
     if len(name) > _COMPARED:
         return ""
+    if name in _paths(record, values):  # a single key that has dots in it
+        outer, _, inner = name.partition(".")
+        return f" (write it as {outer}: {{{inner.replace('.', ': {')}: ...{'}' * name.count('.')})"
     depth = name.count(".") + 1
 
     def likeness(path: str) -> float:

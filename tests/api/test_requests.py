@@ -29,6 +29,12 @@ def test_a_prefix_that_is_too_long_is_refused_with_its_line(model):
         model.translate(["a", "b"], prefixes=["a a a a", "a a a a a"], max_length=5)
 
 
+def test_a_prefix_that_the_model_cannot_write_is_refused_with_its_line_and_words(model):
+    with pytest.raises(s2s.UserError, match=r"line 2: .*'y' and 'z'"):
+        model.translate(["a", "b"], prefixes=["a", "a y a z"])
+    assert model.translate(["b"], prefixes=["a <unk>"]).sentences[0].startswith("a <unk>")
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"beam_size": 1}, {"seed": 3, "n_best": 4}, {"mbr": "chrf"}, {"precision": "bf16"}]
 )
@@ -116,6 +122,9 @@ def test_a_damaged_glossary_is_refused_with_its_line(model, tmp_path):
         (tmp_path / "terms").write_text(content)
         with pytest.raises(s2s.UserError, match=r"terms:2: "):
             model.translate(["a"], glossary=tmp_path / "terms")
+    for given in (["a"], {"a": 1}, {"a": " "}):
+        with pytest.raises(s2s.UserError, match="glossary"):
+            model.translate(["a"], glossary=given)
 
 
 def test_a_word_that_goes_on_is_not_the_one_that_was_asked_for():

@@ -49,6 +49,11 @@ def test_numbers_of_the_source_stand_in_the_translation_in_their_order(model):
     assert [each["in_translation"] for each in third] == [2]
 
 
+def test_a_symbol_that_no_source_has_keeps_its_case(model):
+    (found,) = model.translate(["A B"], prefixes=["⟨number3⟩"], casing="source")
+    assert found.text.startswith("⟨number3⟩")  # not NUMBER
+
+
 def test_validation_and_evaluation_compare_the_restored_text(model):
     assert model.metrics["training"]["best"] > 90
     assert model.evaluate()["exact_match"]["value"] > 90

@@ -30,7 +30,7 @@ JSON = {"content-type": "application/json"}
         ("/translate", b'{"q": "a", "target": "zh", "alternatives": 99}', "alternatives = 99: at most 31"),
         ("/v1/translate", b'{"source": "a", "beam_sise": 3}', "unknown key 'beam_sise' (did you mean 'beam_size'?)"),
         ("/v1/translate", b'{"source": "a", "model": "x"}', "model 'x' is not served; choose from backwards"),
-        ("/v1/translate", b'{"source": "a", "constraints": [["z"]]}', "line 1: the constraint 'z' has a word"),
+        ("/v1/translate", b'{"source": "a", "constraints": [["z"]]}', "line 1: the constraint 'z' has 'z'"),
         ("/v1/translate", b'{"source": ["a", "b"], "prefix": "a"}', "1 prefixes, and more of others"),
         ("/v1/translate", b'{"source": "a", "avoid": [" "]}', "avoid: ' ' is blank"),
         ("/v1/steps", b'{"source": "a", "avoid": ["a"], "beam_groups": 5}', "beam_groups and avoid"),
