@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
 from seq2seq_attn.models.intervened import IntervenedModel
 from seq2seq_attn.models.seq2seq import Memory, Seq2Seq, Step, Wrapper
@@ -38,15 +38,15 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE. None if a number of it is not
     finite, as after a run that has all but diverged.
     """
-    codec = model.text_source("a trace")
-    ids, target = model.cut(codec.encode(source)), model.target_of(source).encode(reference)
+    front_end = model.source
+    ids, target = model.cut(front_end.encode(source)), model.target_of(source).encode(reference)
     tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes | {"beam_groups": 1, "diversity": None})
     searched = TracingModel(quantized_for(options, model.translator))
     forced = TracingModel(model.fused)
-    hypotheses = search(searched, [ids], options, with_weights=True)[0]
-    _force_stepwise(forced, ids, target)
+    hypotheses = search(searched, [ids], options, collate=front_end.collate, with_weights=True)[0]
+    _force_stepwise(forced, front_end.collate([ids]), target)
 
     paths = [searched.path(_predicted_tokens(hypothesis)) for hypothesis in hypotheses]
     on_a_path = {edge for path in paths for edge in path}
@@ -63,7 +63,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
         seed=model.config.seed,
         beam_size=TRACED_BEAM_SIZE,
         source=model.source_labels(source),
-        source_words=tuple(codec.word_indices(source)[:tokens]),
+        source_words=tuple(front_end.word_indices(source)[:tokens]),
         target_words=tuple(model.target_of(source).word_indices(reference)),
         norms=None if searched.value_norms is None else _rounded(searched.value_norms, 3),
         beam=tuple(
@@ -86,11 +86,11 @@ def _is_finite(translator: TracingModel, edges: Iterable[Edge]) -> bool:
     return all(bool(each.isfinite().all()) for each in numbers)
 
 
-def _force_stepwise(translator: TracingModel, source: Sequence[int], target: Sequence[int]) -> None:
+def _force_stepwise(translator: TracingModel, source: Source, target: Sequence[int]) -> None:
     """Decodes a given translation step by step, as `decode` would not be recorded."""
     device = device_of(translator)
     with torch.inference_mode():
-        memory = translator.encode(pad([source], device))
+        memory = translator.encode(source.to(device))
         state = translator.start(memory)
         for token in (translator.start_token, *target[:-1]):
             state = translator.step(torch.tensor([token], device=device), state, memory).state
