@@ -4,10 +4,12 @@ import asyncio
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -23,6 +25,14 @@ from seq2seq_attn.serve.connections import ServerConfig
 from seq2seq_attn.serve.tasks import ServedModel
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def certificates_are_read_once():
+    """Of which httpx reads all for every client, 30 ms each; no server here has one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture(scope="session")
