@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import shutil
@@ -110,11 +109,9 @@ def train(
         settings = read_configuration(read_yaml(config), given, config)
         metrics = train_configured(settings, run, if_exists, set(map(overridden_key, given))).metrics
         trained = metrics["training"]
-        best = math.inf if trained["best"] is None else trained["best"]
-        answer(
-            f"best validation {settings.monitored.label} {best:.2f}, "
-            f"{trained['epochs']} epochs, {trained['seconds']:.0f} s"
-        )
+        best, label = trained["best"], settings.monitored.label
+        reached = "no validation yet" if best is None else f"best validation {label} {best:.2f}"
+        answer(f"{reached}, {trained['epochs']} epochs, {trained['seconds']:.0f} s")
         if "test" in metrics:
             answer(str(Scores(metrics["test"])))
     _say_next(run, "FILE")

@@ -258,6 +258,10 @@ class Codec(FrontEnd):
         same = [piece.lower() for piece in written] == [piece.lower() for piece in pieces]
         return written if same else pieces
 
+    def read(self, line: str) -> str:
+        """A source without what is put aside, and without protected symbols."""
+        return self.tokenizer.without_symbols(self.placeholders.read(line))
+
     def word_indices(self, line: str) -> list[int]:
         """For each piece, the index of the whitespace-separated word of the line that it comes from."""
         parts = self._parts(line)

@@ -43,6 +43,10 @@ class Tokenizer(ABC):
         """The line with white space around its protected symbols."""
         return re.sub(self._symbol, r" \g<0> ", line) if self.protected else line
 
+    def without_symbols(self, line: str) -> str:
+        """The line without its protected symbols."""
+        return re.sub(self._symbol, "", line) if self.protected else line
+
     def lowercase(self, line: str) -> str:
         """The line in lower case, apart from its protected symbols."""
         if not self.protected:

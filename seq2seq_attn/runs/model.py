@@ -302,8 +302,8 @@ class TrainedModel:
         text = self.target_of(line).decode(hypothesis.tokens, replaced)
         if options.casing is None:
             return text
-        placeholders = self.target.placeholders
-        return cased_as(placeholders.read(line), text, (*replaced, *placeholders.values(line), *placeholders.symbols))
+        kept = (*replaced, *self.target.placeholders.values(line), *self.target.tokenizer.protected, SPECIALS[UNK])
+        return cased_as(self.text_source("search.casing").read(line), text, kept)
 
     def target_of(self, source: str | Sequence[str]) -> Codec:
         """The codec of the target for a source; if that is a list of tokens, its placeholders stand for nothing."""

@@ -8,6 +8,7 @@ import pytest
 import seq2seq_attn as s2s
 from seq2seq_attn.api.scores import Scores
 from seq2seq_attn.cli import main
+from seq2seq_attn.corpora.casing import cased_as
 from seq2seq_attn.evaluation.bayes_risk import mean_utilities, utility
 from seq2seq_attn.evaluation.metrics import METRICS
 
@@ -100,9 +101,8 @@ def test_translate_counts_what_it_replaced(model, letter, tmp_path, capsys):
 
 
 def test_a_model_of_lower_case_writes_the_case_of_its_source(backwards, tmp_path):
-    model = s2s.train(
-        backwards[1], tmp_path / "run", silent=True, **{"text.vocabulary_size": 6, "text.lowercase": True}
-    )
+    text = {"text.vocabulary_size": 7, "text.lowercase": True, "text.protected": ["<x>"]}
+    model = s2s.train(backwards[1], tmp_path / "run", silent=True, **text)
     (letter,) = {"a", "b", "c"} - {*model.trained.target.vocabulary.get_itos()}
     first, second = sorted({"a", "b", "c"} - {letter})
     options = {"casing": "source", "replace_unknown": True}
@@ -113,6 +113,12 @@ def test_a_model_of_lower_case_writes_the_case_of_its_source(backwards, tmp_path
     (found,) = model.translate([f"{first.upper()} {letter.upper()}"], **options)  # copied: as it is in the source
     assert found.text == f"{letter} {first}".upper()
     assert found.candidates[0].replaced[0].text == letter.upper()
+    shown = model.translate([f"{first} {letter}".upper()], casing="source").sentences  # a symbol has no case
+    assert shown == [f"<unk> {first.upper()}"]
+    tagged = f"<x> {first.upper()} {second}"  # nor is that of a tag the case of its sentence
+    assert model.trained.source.read(tagged).strip() == f"{first.upper()} {second}"
+    plain, cased = (model.translate([tagged], **given).sentences[0] for given in ({}, {"casing": "source"}))
+    assert cased == cased_as("A b", plain, ["<x>", "<unk>"])
 
 
 def test_a_glossary_asks_for_what_the_model_can_write_and_replaces_what_it_cannot(model, letter):

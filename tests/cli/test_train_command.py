@@ -35,6 +35,13 @@ def test_overrides_replace_values_and_the_folder_is_named_after_the_file(program
     assert "hidden_size: 13" in config
 
 
+def test_a_training_whose_time_is_over_before_its_first_validation_says_so(program, toy, tmp_path):
+    answer = program("train", toy / "toy.yaml", "--output", tmp_path / "run", "training.max_hours=1e-9")
+    assert answer.code == 0
+    assert "no validation yet" in answer.out
+    assert "inf" not in answer.out
+
+
 def test_a_run_is_replaced_or_continued_only_where_that_is_asked_for(program, refused, toy, tmp_path):
     train = "train", toy / "toy.yaml", "--output", tmp_path / "run", "data.test=null"
     program(*train, "training.max_epochs=1")
