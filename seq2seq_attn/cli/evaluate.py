@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,6 +85,9 @@ def evaluate(
     of_files = of_files or options != ScoringOptions()
     of_links = any(each is not None for each in (links, gold, first_word))
     is_per_line = per_line is not None
+    inputs = [each for each in (*(hypotheses or ()), *(references or ()), *(baseline or ()), source, lc_tok) if each]
+    if per_line is not None and os.path.realpath(per_line) in map(os.path.realpath, inputs):
+        raise UserError(f"--per-line {per_line}: scores would replace this file, which is read; name another")
     if run is not None and not (of_files or of_links):
         scores = _score_run(run, plugin, per_line=is_per_line)
     elif not (run or of_files or plugin or per_line) and links is not None and gold is not None:
@@ -92,8 +96,8 @@ def evaluate(
         scores = s2s.evaluate(hypotheses, references, **texts, per_line=is_per_line, **dict(options))
     else:
         raise UserError(
-            "evaluate takes RUN and --plugin; or --hypotheses FILE and --references FILE, and the options for "
-            "translations; or --links FILE and --gold FILE, and --first-word; see --help"
+            "evaluate takes RUN, --plugin and --per-line; or --hypotheses FILE and --references FILE, and the options "
+            "for translations; or --links FILE and --gold FILE, and --first-word; see --help"
         )
     if per_line is not None:
         write_bytes(per_line, scores.lines_table().encode())

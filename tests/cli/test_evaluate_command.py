@@ -67,6 +67,14 @@ def test_runs_are_repeated_options_and_the_scores_of_lines_a_table(program, good
     assert "BLEU per line" in program("evaluate", *options).out
 
 
+@pytest.mark.parametrize("option", ["--hypotheses", "--references", "--source", "--baseline", "--lc-tok"])
+def test_scores_of_lines_replace_no_file_that_is_read(refused, good, tmp_path, option):
+    (tmp_path / "own").write_text("a\n")
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    assert "own" in refused("evaluate", *good, option, tmp_path / "link", "--per-line", tmp_path / "own")
+    assert (tmp_path / "own").read_text() == "a\n"
+
+
 def test_the_lines_of_a_run_are_scored_and_not_kept_in_its_scores(program, trained):
     answer = json.loads(program("evaluate", trained, "--per-line", trained.parent / "lines.tsv", "--json").out)
     scores = json.loads((trained / "metrics.json").read_text())["test"]
@@ -110,7 +118,7 @@ finally:
     ],
 )
 def test_either_a_run_or_files(refused, given):
-    assert "evaluate takes RUN and --plugin; or --hypotheses FILE and --references" in refused("evaluate", *given)
+    assert "evaluate takes RUN, --plugin and --per-line; or --hypotheses FILE and --references" in refused("evaluate", *given)
 
 
 @pytest.mark.parametrize(
