@@ -52,6 +52,7 @@ class StepSource(NamedTuple):
 
     projected: Tensor  # (B, S, L, 2, size) float32: keys and values of each layer
     lengths: Tensor  # (B,) int64: the first positions of a sentence are tokens, the rest is padding
+    places: Tensor | None  # (B, S) int64: where these positions are in the source; None: in this order
 
     @property
     def sentences(self) -> int:
@@ -60,7 +61,14 @@ class StepSource(NamedTuple):
 
     def select(self, rows: Tensor) -> StepSource:
         """The record with these sentences only, in this order."""
-        return StepSource(self.projected.index_select(0, rows), self.lengths.index_select(0, rows))
+        return StepSource(*(None if part is None else part.index_select(0, rows) for part in self))
+
+    def in_order(self, weights: Tensor) -> Tensor:
+        """The weights (N, S) of all hypotheses, in the order of the source."""
+        if self.places is None:
+            return weights
+        places = self.places.repeat_interleave(len(weights) // self.sentences, dim=0)
+        return torch.empty_like(weights).scatter_(1, places, weights)
 
 
 class StepState(NamedTuple):
@@ -164,8 +172,13 @@ class InferenceDecoder(Form, TransformerDecoder):
 
     def prepare(self, states: Tensor, is_token: Tensor) -> tuple[PreparedSource, ...]:
         """The source as all layers read it."""
+        places = None
+        if (is_token[:, 1:] > is_token[:, :-1]).any():  # an encoder of another kind: the kernel reads tokens first
+            places = is_token.logical_not().sort(dim=1, stable=True).indices
+            states = states.take_along_dim(places[:, :, None], dim=1)
         projected = F.linear(states, *self.projection).float()
-        return (StepSource(projected.view(*projected.shape[:2], len(self.layers), 2, -1), is_token.sum(dim=1)),)
+        joined = projected.view(*projected.shape[:2], len(self.layers), 2, -1)
+        return (StepSource(joined, is_token.sum(dim=1), places),)
 
     def start(self, sources: tuple[PreparedSource, ...]) -> StepState:
         return StepState((), torch.empty(sources[0].sentences, 0, dtype=torch.int64))
@@ -206,4 +219,4 @@ class InferenceDecoder(Form, TransformerDecoder):
             states=states, weights=weights,
         )  # fmt: skip
         slots = torch.cat((earlier.slots, torch.arange(rows, device=earlier.slots.device)[:, None]), dim=1)
-        return self.final_norm(states), StepState((*earlier.caches, cache), slots), weights
+        return self.final_norm(states), StepState((*earlier.caches, cache), slots), source.in_order(weights)

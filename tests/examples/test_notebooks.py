@@ -5,6 +5,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import seq2seq_attn as s2s
+from seq2seq_attn.comparison.experiment import experiment_grid
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.ipynb"))
 
@@ -28,6 +31,31 @@ def test_a_notebook_is_committed_with_its_outputs(name):
     assert counts == list(range(1, len(counts) + 1))
     assert [output for output in outputs(notebook) if output.output_type == "error"] == []
     assert {"text/html", "image/png"} <= kinds(notebook)
+
+
+@pytest.mark.parametrize("name", ["ablation", "own_scorer"])
+def test_a_notebook_compares_what_can_be_compared(name, tmp_path, monkeypatch):
+    """Its cells up to the comparison, without the training."""
+    grids = []
+
+    def compare(experiment, output=None, *, silent=False, **overrides):
+        grids.append(experiment_grid(experiment, None, [f"{key}={value}" for key, value in overrides.items()]))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for each in ("train", "check"):
+        monkeypatch.setattr(s2s, each, lambda *_, **__: None)
+    monkeypatch.setattr(s2s, "compare", compare)
+    names = {}
+    for cell in (cell for cell in read(name).cells if cell.cell_type == "code"):
+        if cell.source.startswith("%%writefile "):
+            file, _, content = cell.source.removeprefix("%%writefile ").partition("\n")
+            (tmp_path / file).write_text(content)
+        else:
+            exec(cell.source, names)
+        if grids:
+            break
+    assert len({run.arm for run in grids[0].runs}) == 3
 
 
 @pytest.mark.slow

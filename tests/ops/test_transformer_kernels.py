@@ -75,6 +75,23 @@ def test_blocks_of_many_rows_are_computed_like_single_ones(size):
     assert_same_hypotheses(together, beam_search(model, source, options, with_weights=True))
 
 
+def test_states_that_are_no_tokens_may_stand_anywhere_in_a_source():
+    model = make()
+    decoder = fuse(model, constant=True).decoder
+    assert isinstance(decoder, InferenceDecoder)
+    states, embedded = torch.randn(2, 5, 40), torch.randn(2, 3, 40)
+    is_token = torch.tensor([[False, True, True, False, True], [True, False, True, True, True]])
+    with torch.inference_mode():
+        found, weights = decoder(embedded, decoder.prepare(states, is_token))
+        expected, plain = model.decoder(embedded, model.decoder.prepare(states, is_token))
+        again, swapped = decoder(
+            embedded[[1, 0]], [each.select(torch.tensor([1, 0])) for each in decoder.prepare(states, is_token)]
+        )
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(weights, plain)
+    torch.testing.assert_close((again, swapped), (expected[[1, 0]], plain[[1, 0]]))
+
+
 def test_the_encoder_computes_the_states_of_tokens_and_no_others():
     model = make()
     with torch.inference_mode():
