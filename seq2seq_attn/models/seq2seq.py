@@ -123,7 +123,7 @@ class HeadWeights(NamedTuple):
 class EmbeddingTables(NamedTuple):
     """The embeddings of source and target tokens; the same module twice where one serves both."""
 
-    source: nn.Embedding  # (V_source, E)
+    source: nn.Embedding | None  # (V_source, E); None: the source is not tokens
     target: nn.Embedding  # (V_target, E)
 
 
@@ -297,9 +297,8 @@ class EncoderDecoder(Seq2Seq):
         return encoded
 
     def embedding_tables(self) -> EmbeddingTables:
-        if not isinstance(self.encoder, TokenEncoder):
-            raise self._missing("embedding_tables for a source without tokens")
-        return EmbeddingTables(self.encoder.embedding.table, self.target_embedding.table)
+        source = self.encoder.embedding.table if isinstance(self.encoder, TokenEncoder) else None
+        return EmbeddingTables(source, self.target_embedding.table)
 
 
 class Wrapper(Seq2Seq):

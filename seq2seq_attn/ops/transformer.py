@@ -61,7 +61,8 @@ class StepSource(NamedTuple):
 
     def select(self, rows: Tensor) -> StepSource:
         """The record with these sentences only, in this order."""
-        return StepSource(*(None if part is None else part.index_select(0, rows) for part in self))
+        places = None if self.places is None else self.places.index_select(0, rows)
+        return StepSource(self.projected.index_select(0, rows), self.lengths.index_select(0, rows), places)
 
     def in_order(self, weights: Tensor) -> Tensor:
         """The weights (N, S) of all hypotheses, in the order of the source."""

@@ -47,8 +47,10 @@ def start_from_vectors(
         ("target", vectors.target, target, tables.target),
     ):
         if pretrained is not None:
+            vocabulary = _vocabulary(codec)
+            assert table is not None  # of a codec
             weight = table.weight
-            matrix, coverage[side] = pretrained_embedding(pretrained, _vocabulary(codec), weight.detach())
+            matrix, coverage[side] = pretrained_embedding(pretrained, vocabulary, weight.detach())
             with torch.no_grad():
                 weight.copy_(matrix)
             say(_coverage_line(side, coverage[side]))

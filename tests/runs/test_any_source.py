@@ -270,3 +270,12 @@ def test_what_needs_text_is_refused_in_one_line(model, data, use):
     with pytest.raises(UserError, match="needs a source of text") as refused:
         use(model, str(data / "test-1.npy"))
     assert "\n" not in str(refused.value)
+
+
+def test_the_target_alone_starts_from_vectors(values, tmp_path):
+    (tmp_path / "vectors.txt").write_text("a 1 2 3 4 5 6 7 8\n")
+    vectors = {"pretrained_embeddings": {"target": str(tmp_path / "vectors.txt")}}
+    rate = {"max_epochs": 1, **constant(1e-9)}
+    model = s2s.train(values, tmp_path / "run", silent=True, model=vectors, training=rate)
+    row = model.trained.target.vocabulary["a"]
+    assert model.module.target_embedding.table.weight[row].tolist() == pytest.approx(range(1, 9), rel=1e-3)
