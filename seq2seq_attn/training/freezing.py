@@ -10,16 +10,21 @@ from torch import nn
 
 from seq2seq_attn.errors import UserError
 
+EMBEDDINGS = "embeddings"
+
 
 def frozen_parameters(model: nn.Module, parts: Sequence[str]) -> list[nn.Parameter]:
     """The trainable parameters of these parts of a model, named as in `encoder` or `encoder.embedding`, each once.
 
-    UserError: there is no such part, it has no parameters, or nothing would be left to train.
+    `embeddings` are the tables of all tokens, of source and target. UserError: there is no such part, it has no
+    parameters, or nothing would be left to train.
     """
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     known = dict.fromkeys(name[:end] for name in names for end in (*_dots(name), None))
-    for part in parts:
+    tables = [name for name, module in model.named_modules() if isinstance(module, nn.Embedding)]
+    named = [name for part in parts for name in (tables if part == EMBEDDINGS else [part])]
+    for part in named:
         if part not in known:
             near = difflib.get_close_matches(part, known, n=1)
             hint = (
@@ -29,7 +34,7 @@ def frozen_parameters(model: nn.Module, parts: Sequence[str]) -> list[nn.Paramet
     chosen = {
         parameter: None
         for name, parameter in model.named_parameters(remove_duplicate=False)
-        if parameter.requires_grad and any(f"{name}.".startswith(f"{part}.") for part in parts)
+        if parameter.requires_grad and any(f"{name}.".startswith(f"{part}.") for part in named)
     }
     if len(chosen) == len(trainable):
         raise UserError(f"training.freeze={list(parts)} leaves no parameter to train; leave out one of the parts")

@@ -47,3 +47,10 @@ def test_a_tied_table_is_frozen_and_counted_once():
     by_either_name = [frozen_parameters(model, [part]) for part in ("target_embedding", "head.projection.weight")]
     assert [[id(weight) for weight in each] for each in by_either_name] == [[id(model.head.projection.weight)]] * 2
     assert len(frozen_parameters(model, ["target_embedding", "head"])) == 2  # the table, and the bias
+
+
+@pytest.mark.parametrize("build", [small_model, transformer], ids=["recurrent", "transformer"])
+def test_embeddings_are_the_tables_of_both_sides(build):
+    model = build()
+    tables = model.embedding_tables()
+    assert {*map(id, frozen_parameters(model, ["embeddings"]))} == {id(table.weight) for table in tables}
