@@ -402,7 +402,7 @@ class TrainedModel:
     ) -> list[_Found | None]:
         """The results of a method of forced decoding for the pairs with text on both sides, and None for the others."""
         encoded = (self.target_of(source).encode(target) for source, target in zip(sources, targets, strict=True))
-        pairs = list(zip(self.source.items(sources), encoded, strict=True))
+        pairs = list(zip(numbered(self.source.items(sources)), encoded, strict=True))
         filled = [
             index
             for index, (source, target) in enumerate(pairs)

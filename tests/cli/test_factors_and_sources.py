@@ -194,6 +194,8 @@ def test_the_command_line_reads_bars_and_tabs(data, trained, program, refused):
         assert record["tokens"] == (["a|U", "</s>"] if kind == "sum" else ["a", "</s>", "U", "</s>"])
         assert "--prefix FILE" in refused("translate", model.folder, "--tabs", "prefix", stdin=b"a\tU")
         assert "line 1: 'b" in refused("translate", model.folder, stdin=b"b\t\tU")
+        with pytest.raises(UserError, match="line 2: 'b"):
+            model.score([("a\tU", "A"), ("b\t\tU", "B")])
 
 
 def test_words_and_factors_that_are_unknown_are_named(trained):
