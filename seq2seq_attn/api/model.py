@@ -140,7 +140,7 @@ class Model:
         say: Say = warn,
         **search: Any,
     ) -> Translations:
-        """Translates sentences; a blank sentence has a blank translation.
+        """Predicts the target of each source, its translation; a blank line has a blank one.
 
         The score of a translation is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`, to which
         `length_reward` and `coverage_penalty` add (`SearchOptions.score`); with `mbr`, it is the mean score against all
@@ -152,7 +152,7 @@ class Model:
         words of a sentence are in its record, under `unknown`.
 
         Args:
-            sentences: Lines of text. One with more tokens than the run's `data.max_length` is cut, with a warning.
+            sentences: The sources, one line each. One beyond the run's `data.max_length` tokens is cut, with a warning.
             prefixes: How the translation of each sentence begins; "" where it may begin in any way.
             constraints: Words and phrases that the translation of each sentence contains, in any order; needs a beam
                 search. Those of phrases with several tokens that overlap are met at the latest one after the other.
@@ -347,10 +347,10 @@ class Model:
         return corpus
 
     def score(self, pairs: Pairs, *, ensemble: Sequence[Model] = (), progress: Progress | None = None) -> PairScores:
-        """The log-probability of given translations, ln p(target | source), in total and per target token.
+        """The log-probability of given targets, ln p(target | source), in total and per target token.
 
         Args:
-            pairs: Sentences and their translations.
+            pairs: Sources and their targets.
             ensemble: Further models, with whose probabilities of tokens these are averaged, as in `translate`.
             progress: Called after each batch with its number of pairs.
 
@@ -384,13 +384,13 @@ class Model:
         progress: Progress | None = None,
         **options: Any,
     ) -> Alignments:
-        """Links between the words of sentence pairs, from the weights under which the model predicts the given targets.
+        """Links between the words of sources and targets, from the weights with which the model predicts the targets.
 
         A target word is linked to the source word with the highest weight or, with `threshold`, to all words with at
         least that weight; a pair with a blank side has no links.
 
         Args:
-            pairs: Sentences and their translations.
+            pairs: Sources and their targets.
             reverse: A model for the opposite direction, whose links are combined with these; `layer` and `head` are
                 then those of both models.
             symmetrize: How the links of two directions are combined.
@@ -424,7 +424,7 @@ class Model:
         Links are made as in `align`; `align(pairs, layer=2, head=1)` returns those of one head.
 
         Args:
-            pairs: Sentences and their translations.
+            pairs: Sources and their targets.
             gold: Gold links, or a file of them.
             progress: Called after each batch with its number of pairs.
             **options: Fields of `seq2seq_attn.options.LinkOptions`.
@@ -445,17 +445,17 @@ class Model:
 
     @takes(SearchOptions, unset=True)
     def attention_maps(self, source: str, target: str | None = None, **search: Any) -> AttentionMaps:
-        """The weights of every layer and head for a sentence and its translation, by default the best of a search.
+        """The weights of every layer and head for a source and its target, by default the best of a search.
 
         A target token that the model does not know is shown as `WORD (<unk>)`, here and in `attention`.
 
         Args:
-            source: The sentence.
-            target: Its translation.
+            source: A line.
+            target: What is predicted from it.
             **search: Options of the search, as in `translate`; none with a target.
 
         Raises:
-            UserError: A side is blank, a search would cut the sentence, or the model has no weights.
+            UserError: A side is blank, a search would cut the source, or the model has no weights.
         """
         from seq2seq_attn.analysis.word_alignment import token_attention
         from seq2seq_attn.api.heads import AttentionMaps
@@ -492,18 +492,18 @@ class Model:
         ensemble: Sequence[Model] = (),
         **search: Any,
     ) -> AttentionView:
-        """The attention weights between a sentence and its translation, by default the best one that the search finds.
+        """The attention weights between a source and its target, by default the best one that the search finds.
 
         Args:
-            source: The sentence.
-            target: Its translation.
+            source: A line.
+            target: What is predicted from it.
             words: Whether the weights are between words instead of tokens: those of subwords are summed over each
                 source word and averaged over each target word.
             ensemble: Further models, as in `translate`; none with a target.
             **search: Options of the search, as in `translate`; none with a target.
 
         Raises:
-            UserError: A side is blank, the model has no weights, or a search would cut the sentence within its words.
+            UserError: A side is blank, the model has no weights, or a search would cut the source within its words.
         """
         if words and ensemble:
             raise UserError("words=True: weights between words are those of one model; leave out ensemble")
@@ -541,8 +541,8 @@ class Model:
         Steps are computed in single precision with the whole vocabulary.
 
         Args:
-            source: The sentence, as text or as a list of tokens.
-            target: The translation that the steps predict; by default, the one that a search finds.
+            source: A line, as text or as a list of tokens.
+            target: What the steps predict; by default, the one that a search finds.
             prefix: How the translation that is searched for begins, as text or as a list of tokens.
             interventions: Mappings with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
                 {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean",
@@ -583,9 +583,9 @@ class Model:
         what the search needs is kept in the user's cache folder.
 
         Args:
-            source: The sentence, as text or as a list of tokens.
-            target: Its translation, likewise; by default, the best one that a search finds.
-            step: One of the steps that predict the translation, counted from 0.
+            source: A line, as text or as a list of tokens.
+            target: What is predicted from it, likewise; by default, the best one that a search finds.
+            step: One of the steps that predict the target, counted from 0.
             most: How many are returned at most.
             **search: Options of the search, as in `translate`, where one is needed.
 
@@ -633,7 +633,7 @@ class Model:
     def evaluate(self, *, per_line: bool = False, progress: Progress | None = None, say: Say = warn) -> Scores:
         """Translates the test set of the configuration and scores it, as the command `evaluate` does.
 
-        Translations and scores are saved in the run folder.
+        Outputs and scores are saved in the run folder.
 
         Args:
             per_line: Add the scores of each line, which are not saved, as `s2s.evaluate` does.
@@ -641,7 +641,7 @@ class Model:
             say: Called with warnings.
 
         Returns:
-            Scores of translations as {key: {value, signature}}, and of forced decoding as {key: value}.
+            Scores of outputs as {key: {value, signature}}, and of forced decoding as {key: value}.
 
         Raises:
             UserError: The configuration names no test set.
@@ -657,7 +657,7 @@ class Model:
         """Tests whether the weights explain the predictions: predictions under changed weights, and rank correlations.
 
         Args:
-            pairs: Sentences and their translations.
+            pairs: Sources and their targets.
             progress: Called after each batch with its number of pairs.
             **options: Fields of `seq2seq_attn.options.FaithfulnessOptions`.
 
@@ -763,11 +763,11 @@ class Model:
 
 
 def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrize: Method, say: Say = warn) -> Alignments:
-    """Links between the words of sentence pairs, by a statistical aligner that the training pairs of a run train.
+    """Links between the words of sources and targets, by a statistical aligner that the training pairs of a run train.
 
     Args:
         run: The run.
-        pairs: Sentences and their translations.
+        pairs: Sources and their targets.
         symmetrize: How the links of the two directions are combined.
         say: Called with messages.
 

@@ -1,4 +1,4 @@
-"""`align` and `score`: word alignments and log-probabilities of given translations, by forced decoding."""
+"""`align` and `score`: word alignments and log-probabilities of given targets, by forced decoding."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def align(
     plugin: Plugin = None,
     **options: Any,
 ) -> None:
-    """Print the word alignments of sentence pairs.
+    """Print the word alignments of pairs of a source and a target.
 
     The output has one line per pair in Pharaoh format: `i-j` links source word i and target word j, counted from 0.
     A target word is linked to the source word with the highest attention weight in the step that predicts it. Subword
@@ -152,7 +152,7 @@ def score(
     as_json: AsJson = False,
     plugin: Plugin = None,
 ) -> None:
-    """Print the log-probability of sentence pairs.
+    """Print the log-probability of each target, given its source.
 
     The score is the natural logarithm of p(target | source), summed over the target tokens, including `</s>`. A pair
     with a blank side gives a blank line. With --json, each line is {"source", "target", "log_probability", "tokens",

@@ -26,7 +26,7 @@ def evaluate(
     run: Annotated[Path | None, argument("RUN", "A run folder, whose test set is translated and scored.")] = None,
     hypotheses: Annotated[
         list[Path] | None,
-        file("Translations to score instead of a run, one per line. Repeatable, for several training runs."),
+        file("Outputs to score instead of a run, one per line. Repeatable, for several training runs."),
     ] = None,
     references: Annotated[
         list[Path] | None, file("Reference translations, line by line. Repeatable, for several references.")
@@ -45,7 +45,7 @@ def evaluate(
     baseline: Annotated[
         list[Path] | None,
         file(
-            "Translations by another system; adds the difference in the first metric with two paired tests. "
+            "Outputs of another system; adds the difference in the first metric with two paired tests. "
             "Repeatable, for several training runs: where both systems have them, a test over runs and sentences."
         ),
     ] = None,

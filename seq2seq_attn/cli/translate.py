@@ -64,7 +64,7 @@ def translate(
     plugin: Plugin = None,
     **search: Any,
 ) -> None:
-    """Translate a file or stdin, line by line.
+    """Predict the target of each line of a file or stdin.
 
     Prints one line per input line, a blank one for a blank line; the lines of a pipe are translated as they come.
     Options default to the configuration of the run. With --n-best above 1, prints one line per translation in the
