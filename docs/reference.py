@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -241,6 +241,7 @@ configuration record with a `kind` and `build`.
             for module in loaded
             for name, value in vars(module).items()
             if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__ and value.__doc__
+            if get_origin(value) is None  # an annotated type has the module and the docstring of its class
         ]
         lines.append(f"## {title}\n\n{_names_table(own)}\n")
     return "\n".join(lines)

@@ -18,7 +18,7 @@ from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import locked
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
-from seq2seq_attn.runs.corpora import TestSet, read_test
+from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import write_metrics
 from seq2seq_attn.runs.model import TrainedModel, with_lexicon
 from seq2seq_attn.search.batched import Progress
@@ -68,6 +68,7 @@ class TestResult(NamedTuple):
     scores: dict[str, Any]  # `test` of metrics.json
     translations: list[str]
     attention: AttentionRecord
+    expected: Expected  # what the translations were scored against
 
 
 def evaluate(
@@ -81,9 +82,9 @@ def evaluate(
     """Translate the test set, write translations and attention record to the run folder, and add scores to its metrics.
 
     Metrics of translations are {key: {value, signature}}, those of forced decoding {key: value}; `by_length` is a list
-    of length bands with their score in the first metric; `per_line` adds the scores of each line, which are not kept.
-    UserError: the configuration has no test set, another process
-    writes to the folder, or the folder is part of the package.
+    of length bands with their score in the first metric; `per_line` adds the scores of each line, which are not saved.
+    UserError: the configuration has no test set, another process writes to the folder, or the folder is part of the
+    package.
     """
     if is_shipped(folder):
         raise UserError(
@@ -97,18 +98,20 @@ def evaluate(
         write_metrics(folder, {"test": tested.scores})
     if not per_line:
         return tested.scores
-    _, expected = _test_set(model)
-    chosen = with_given_files(model.config.evaluation.chosen, expected)
-    return tested.scores | {"per_line": score_lines([(TRANSLATIONS, tested.translations)], expected, chosen)}
+    chosen = with_given_files(model.config.evaluation.chosen, tested.expected)
+    return tested.scores | {"per_line": score_lines([(TRANSLATIONS, tested.translations)], tested.expected, chosen)}
 
 
 def score_test(
     model: TrainedModel, folder: Path, progress: Progress | None = None, say: Say = lambda _: None
 ) -> TestResult:
     """Translations, scores and attention record of the test set of a run; as `evaluate`, but nothing is written."""
-    options = model.config.evaluation
-    test_set, expected = _test_set(model)
+    files, options = model.config.data.test, model.config.evaluation
+    if files is None:
+        raise UserError("the configuration has no data.test to evaluate on")
+    test_set = read_test(files, model.source.words)
     pairs = test_set.pairs
+    expected = model.config.expected(test_set.references, pairs.source, test_set.lc_tok)
     model = with_lexicon(model, folder, say=say)
     translations = model.translate(pairs.source, progress=progress, warn=lambda text: say(f"test set, {text}"))
     scores = score_translations(translations, expected, with_given_files(options.chosen, expected))
@@ -116,16 +119,7 @@ def score_test(
     if counts is not None:
         scores["by_length"] = scores_by_length(counts, test_set.source_lengths, length_bands(options))
     forced_scores, attention = score_references(model, pairs, test_set.gold)
-    return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention)
-
-
-def _test_set(model: TrainedModel) -> tuple[TestSet, Expected]:
-    """The test set of the configuration, and what its translations are scored against."""
-    files = model.config.data.test
-    if files is None:
-        raise UserError("the configuration has no data.test to evaluate on")
-    test_set = read_test(files, model.source.words)
-    return test_set, model.config.expected(test_set.references, test_set.pairs.source, test_set.lc_tok)
+    return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention, expected)
 
 
 def score_references(

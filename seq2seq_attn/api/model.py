@@ -28,7 +28,6 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus, refuse_no_text
 from seq2seq_attn.corpora.sentences import joined
 from seq2seq_attn.corpora.sentences import sentences as sentences_of
-from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
@@ -457,16 +456,14 @@ class Model:
         Raises:
             UserError: A side is blank, a search would cut the source, or the model has no weights.
         """
-        from seq2seq_attn.analysis.word_alignment import token_attention
         from seq2seq_attn.api.heads import AttentionMaps
-        from seq2seq_attn.api.view import AttentionView, attending
+        from seq2seq_attn.api.view import AttentionView, attending, forced_view
 
         target = self._translation(source, target, search)
         (weights,) = self.trained.head_weights([source], [target])
         if weights is None:
             raise UserError(BLANK)
-        cross = self._marked(AttentionView(**vars(token_attention(self.trained, source, target, weights.cross))))
-        cross = attending(cross)
+        cross = attending(forced_view(self.trained, source, target, weights.cross))
 
         def within(
             title: str, columns: tuple[str, ...], rows: tuple[str, ...], layers: Sequence[Any]
@@ -513,18 +510,10 @@ class Model:
         (forced,) = self.trained.force([source], [target])
         if forced is None:
             raise UserError(BLANK)
-        from seq2seq_attn.analysis.word_alignment import token_attention
-        from seq2seq_attn.api.view import AttentionView, attending
+        from seq2seq_attn.api.view import attending, forced_view
 
-        found = self._marked(
-            AttentionView(**vars(token_attention(self.trained, source, target, [forced.weights[None]])))
-        )
+        found = forced_view(self.trained, source, target, [forced.weights[None]])
         return attending(found.words() if words else found)
-
-    def _marked(self, found: AttentionView) -> AttentionView:
-        """The same with the mark of an unknown token at those of the target that the model predicts as `<unk>`."""
-        known = self.trained.target.vocabulary
-        return replace(found, target=tuple(each if each in known else stand_in(each) for each in found.target))
 
     @takes(SearchOptions, unset=True)
     def steps(

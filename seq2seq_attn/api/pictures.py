@@ -28,14 +28,13 @@ def draw_attention(model: TrainedModel, sources: Sequence[str], targets: Sequenc
     # Not before the first picture: workers of a comparison import this file.
     from matplotlib.image import imread
 
-    from seq2seq_attn.analysis.word_alignment import token_attention
-    from seq2seq_attn.api.view import AttentionView
+    from seq2seq_attn.api.view import forced_view
     from seq2seq_attn.report.figures import render
 
     pictures = []
     for source, target, forced in zip(sources, targets, model.force(sources, targets), strict=True):
         assert forced is not None
-        view = AttentionView(**vars(token_attention(model, source, target, [forced.weights[None]])))
+        view = forced_view(model, source, target, [forced.weights[None]])
         shades = imread(io.BytesIO(render(view.plot(), "png")))[..., :3]  # 0 to 1
         pictures.append(np.rint(255 * shades).astype(np.uint8))
     return pictures

@@ -22,6 +22,7 @@ from seq2seq_attn.analysis.other_models import as_array, is_generated, of_output
 from seq2seq_attn.api.answers import Alignments, PairLinks
 from seq2seq_attn.api.heads import HeadTable
 from seq2seq_attn.api.tables import Answers
+from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.evaluation.alignment import Gold, GoldCorpus, Links, parse_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import (
@@ -36,6 +37,8 @@ from seq2seq_attn.strict import parse
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from seq2seq_attn.runs.model import TrainedModel
 
 Join = Literal["▁", "@@", "##", "Ġ"]
 Labels = list[str] | tuple[str, ...]
@@ -189,6 +192,16 @@ def view_of(sentence: TokenAttention) -> AttentionView:
         raise UserError(BLANK)
     best = sentence.translations[0]
     return attending(AttentionView(tuple(sentence.source), tuple(best.tokens), (best.weights[None],)))
+
+
+def forced_view(model: TrainedModel, source: str, target: str, layers: Sequence[Any]) -> AttentionView:
+    """The weights with which a model predicts a target, whose unknown tokens are shown as `WORD (<unk>)`."""
+    from seq2seq_attn.analysis.word_alignment import token_attention
+
+    found = token_attention(model, source, target, layers)
+    known = model.target.vocabulary
+    labels = tuple(each if each in known else stand_in(each) for each in found.target)
+    return replace(AttentionView(**vars(found)), target=labels)
 
 
 def attending(found: AttentionView) -> AttentionView:

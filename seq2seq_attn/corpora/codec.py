@@ -299,8 +299,7 @@ class Codec(FrontEnd):
         pairs = (
             ((self, line) for line in lines) if sources is None else zip(map(self.given, sources), lines, strict=True)
         )
-        counts = [(len(codec.unknown_words(line)), len(line.split())) for codec, line in pairs]
-        return UnknownCount(sum(unknown for unknown, _ in counts), sum(words for _, words in counts))
+        return UnknownCount.total((len(codec.unknown_words(line)), len(line.split())) for codec, line in pairs)
 
     def encode(self, line: str) -> list[int]:
         """The ids of a line's pieces, then `</s>`.

@@ -87,8 +87,8 @@ class Factored(FrontEnd):
 
     def count_unknown(self, lines: Iterable[str]) -> UnknownCount:
         """How many of the words of these lines, or their factors, are unknown."""
-        counts = [(len(self.unknown_words(line)), len(self.words(line))) for line in lines if line.strip()]
-        return UnknownCount(sum(unknown for unknown, _ in counts), sum(words for _, words in counts))
+        filled = filter(str.strip, lines)
+        return UnknownCount.total((len(self.unknown_words(line)), len(self.words(line))) for line in filled)
 
     def cut(self, item: Any, limit: int) -> Any:
         """The first `limit` tokens of a sentence, and `</s>`."""

@@ -118,8 +118,7 @@ class MultiSource(FrontEnd):
         return [word for codec, text in self.texts(line) for word in codec.unknown_words(text)]
 
     def count_unknown(self, lines: Iterable[str]) -> UnknownCount:
-        counts = [(len(self.unknown_words(line)), len(line.split())) for line in lines if line.strip()]
-        return UnknownCount(sum(unknown for unknown, _ in counts), sum(words for _, words in counts))
+        return UnknownCount.total((len(self.unknown_words(line)), len(line.split())) for line in lines if line.strip())
 
     def cut(self, item: Any, limit: int) -> Any:
         """As many tokens as fit beside every `</s>`, the first ones."""

@@ -75,6 +75,12 @@ class UnknownCount(NamedTuple):
     unknown: int
     words: int
 
+    @classmethod
+    def total(cls, counts: Iterable[tuple[int, int]]) -> UnknownCount:
+        """The sums of the unknown words and of the words of each line."""
+        found = list(counts)
+        return cls(sum(unknown for unknown, _ in found), sum(words for _, words in found))
+
     @property
     def share(self) -> float:
         """Between 0 and 1; 0 for a text without words."""

@@ -1,4 +1,4 @@
-"""Translation models behind one interface (`translator.py`). Importing this package registers its families."""
+"""Translation models behind one interface (`seq2seq.py`). Importing this package registers its families."""
 
 from seq2seq_attn.models.factored import FactoredEncoderConfig
 from seq2seq_attn.models.multi_source import MultiSourceEncoderConfig

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import AfterValidator, Field, SerializeAsAny
 from torch import Tensor, nn
 
 from seq2seq_attn.corpora.source import Source, Tokens
@@ -150,7 +150,8 @@ class StackedEncoder(SequenceEncoder):
         return states
 
 
-Encoders = Annotated[tuple[SerializeAsAny[EncoderConfig], ...], Field(min_length=2, max_length=16)]
+Network = Annotated[SerializeAsAny[EncoderConfig], AfterValidator(as_token_encoder)]
+Encoders = Annotated[tuple[Network, ...], Field(min_length=2, max_length=16)]
 
 
 class StackedEncoderConfig(TokenEncoderConfig):
@@ -158,11 +159,6 @@ class StackedEncoderConfig(TokenEncoderConfig):
 
     kind: Literal["stacked"] = "stacked"
     encoders: Encoders  # from the lowest to the top
-
-    @field_validator("encoders")
-    @classmethod
-    def _are_networks(cls, encoders: tuple[EncoderConfig, ...]) -> tuple[EncoderConfig, ...]:
-        return tuple(map(as_token_encoder, encoders))
 
     @property
     def max_positions(self) -> int | None:

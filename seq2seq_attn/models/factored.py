@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from seq2seq_attn.corpora.factored import FactoredTokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.embedding import DropoutConfig, Embedding, table_of
-from seq2seq_attn.models.encoder import EncoderConfig, TokenEncoder, TokenEncoderConfig, as_token_encoder
+from seq2seq_attn.models.encoder import EncoderConfig, Network, TokenEncoder, TokenEncoderConfig
 from seq2seq_attn.strict import Size
 
 
@@ -68,11 +68,7 @@ class FactoredEncoderConfig(EncoderConfig):
 
     combine: Literal["sum", "concat"] = "sum"  # the embeddings of a token and of its factors
     sizes: tuple[Size, ...] = ()  # concat: of the embedding of each factor; the token has the rest of embedding_size
-    encoder: SerializeAsAny[EncoderConfig] = Field(
-        default_factory=lambda: EncoderConfig.model_validate({})
-    )  # above them
-
-    _is_network = field_validator("encoder")(as_token_encoder)
+    encoder: Network = Field(default_factory=lambda: EncoderConfig.model_validate({}))  # above them
 
     @model_validator(mode="after")
     def _sizes_are_those_of_concat(self) -> FactoredEncoderConfig:

@@ -7,13 +7,13 @@ from itertools import cycle
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field
 from torch import nn
 
 from seq2seq_attn.corpora.multi_source import Sources
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.embedding import DropoutConfig
-from seq2seq_attn.models.encoder import Encoded, Encoder, EncoderConfig, TokenEncoder, as_token_encoder, lowest
+from seq2seq_attn.models.encoder import Encoded, Encoder, EncoderConfig, Network, TokenEncoder, lowest
 
 
 class MultiSourceEncoder(Encoder):
@@ -47,7 +47,7 @@ class MultiSourceEncoder(Encoder):
         return Encoded(torch.cat(found, dim=1).gather(1, places), source.is_token)
 
 
-Encoders = Annotated[tuple[SerializeAsAny[EncoderConfig], ...], Field(min_length=1, max_length=16)]
+Encoders = Annotated[tuple[Network, ...], Field(min_length=1, max_length=16)]
 
 
 class MultiSourceEncoderConfig(EncoderConfig):
@@ -58,11 +58,6 @@ class MultiSourceEncoderConfig(EncoderConfig):
     reads: ClassVar[type] = Sources
 
     encoders: Encoders  # one for each source; or one for all, which then have one vocabulary (source.shared)
-
-    @field_validator("encoders")
-    @classmethod
-    def _are_networks(cls, encoders: tuple[EncoderConfig, ...]) -> tuple[EncoderConfig, ...]:
-        return tuple(map(as_token_encoder, encoders))
 
     @property
     def max_positions(self) -> int | None:

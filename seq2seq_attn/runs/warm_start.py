@@ -24,7 +24,7 @@ from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import Override, merge, override, parse, parse_overridden
 from seq2seq_attn.training.checkpoints import read_optimizer
 from seq2seq_attn.training.freezing import frozen_parameters
-from seq2seq_attn.training.optimizer import OptimizerConfig, kept_by
+from seq2seq_attn.training.optimizer import OptimizerConfig, state_keys
 
 SECTIONS = ("source", "text", "model")  # which the new configuration takes from the run where it says nothing else
 
@@ -116,10 +116,10 @@ class WarmStart:
     def optimizer_state(
         self, translator: Seq2Seq, config: Config, source: FrontEnd, target: Codec
     ) -> tuple[dict[str, Tensor], str]:
-        """What the optimizer of the run kept of the weights that are trained, and a line about it.
+        """The optimizer state of the run for the weights that are trained, and a line about it.
 
-        Tensors with rows of tokens are those of the shared tokens, and 0 for the new ones. To be called after
-        `copy_into`. UserError: the run has no whole checkpoint, or its optimizer keeps something else.
+        Rows of shared tokens are those of the run, rows of new tokens are 0. To be called after `copy_into`. UserError:
+        the run has no whole checkpoint, or the state of its optimizer has other tensors.
         """
         try:
             state, tensors = read_optimizer(self.folder)
@@ -127,8 +127,8 @@ class WarmStart:
             raise UserError(f"{error}; training.start_optimizer=fresh does without") from None
         before = parse(OptimizerConfig, state.optimizer)
         now = config.training.optimizer
-        keys = kept_by(now)
-        if before.name.lower() != now.name.lower() or kept_by(before) != keys:
+        keys = state_keys(now)
+        if before.name.lower() != now.name.lower() or state_keys(before) != keys:
             theirs, ours = (f"{each.name} {each.options or ''}".rstrip() for each in (before, now))
             raise UserError(
                 f"training.start_optimizer=kept: {self.run} was trained by {theirs}, and this training is by {ours}; "

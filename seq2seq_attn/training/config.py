@@ -26,7 +26,7 @@ class GuidedAlignmentConfig(Strict):
 
 class TrainingConfig(Strict):
     start_from: str | None = None  # a run whose weights, vocabularies and model this one starts with: a warm start
-    start_optimizer: Literal["fresh", "kept"] = "fresh"  # kept: with what the optimizer of that run had of its weights
+    start_optimizer: Literal["fresh", "kept"] = "fresh"  # kept: the optimizer state of that run
     freeze: tuple[str, ...] = ()  # parts of the model that stay as they are, as in [encoder.network, embeddings]
     optimizer: OptimizerConfig = OptimizerConfig()
     batch_size: PositiveInt = 32  # sentences, or tokens of each side, padding included

@@ -95,7 +95,7 @@ def fit(
         if resume:
             loop.restore(say)
         elif optimizer is not None:
-            loop.updates.keep(optimizer)
+            loop.updates.start_from(optimizer)
         if loop.stopped is None:
             try:
                 with explained_memory(f"ran out; lower training.batch_size={config.batch_size}"):

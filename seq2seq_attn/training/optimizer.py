@@ -137,8 +137,8 @@ def make_optimizer(parameters: list[nn.Parameter], config: OptimizerConfig) -> O
     return made
 
 
-def kept_by(config: OptimizerConfig) -> set[str]:
-    """The names of the tensors that such an optimizer keeps of a matrix or a vector."""
+def state_keys(config: OptimizerConfig) -> set[str]:
+    """The names of the tensors in the state of such an optimizer, for a matrix or a vector."""
     weights = [nn.Parameter(torch.zeros(shape)) for shape in ((2, 2), (2,))]
     optimizer = make_optimizer(weights, config)
     for weight in weights:
@@ -195,8 +195,8 @@ class Updates:
             if isinstance(kept, Tensor)
         }
 
-    def keep(self, tensors: Mapping[str, Tensor]) -> None:
-        """Begins with these of another optimizer of the same kind, named as in `tensors()`; weights have its rates."""
+    def start_from(self, tensors: Mapping[str, Tensor]) -> None:
+        """Starts with the state of another optimizer of the same kind, named as in `tensors()`; rates are its own."""
         state = self.optimizer.state_dict()
         numbers = {
             weight: number

@@ -241,7 +241,7 @@ def test_before_its_first_step_the_optimizer_has_the_tensors_of_the_run_and_zero
     start.copy_into(translator, settings, *front_ends)
     found, _ = start.optimizer_state(translator, settings, *front_ends)
     updates = Updates(dict(translator.named_parameters()), settings.training.optimizer)
-    updates.keep(found)
+    updates.start_from(found)
     own, before, old = updates.tensors(), kept_tensors(run), start.model
     assert own.keys() == before.keys()
     sides = {"encoder.embedding": 0, "target_embedding": 1, "head.projection": 1}

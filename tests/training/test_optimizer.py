@@ -5,7 +5,14 @@ import torch
 from pydantic import ValidationError
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.training.optimizer import OPTIMIZERS, OptimizerConfig, Updates, kept_by, make_optimizer, rate_per_step
+from seq2seq_attn.training.optimizer import (
+    OPTIMIZERS,
+    OptimizerConfig,
+    Updates,
+    make_optimizer,
+    rate_per_step,
+    state_keys,
+)
 
 
 def rates(config, steps):
@@ -187,8 +194,8 @@ def test_an_optimizer_that_keeps_the_state_of_another_goes_on_as_that_one(name):
     before, whole = after(begun(start), [0, 1]), after(begun(start), [0, 1, 2])
     kept, fresh = begun(before.weights), begun(before.weights)
     state = {key: tensor.clone() for key, tensor in before.tensors().items()}
-    assert {key.rpartition(".")[2] for key in state} == kept_by(config)
-    kept.keep(state)
+    assert {key.rpartition(".")[2] for key in state} == state_keys(config)
+    kept.start_from(state)
     assert {key: each.detach().tolist() for key, each in kept.weights.items()} == {
         key: each.detach().tolist() for key, each in before.weights.items()
     }
