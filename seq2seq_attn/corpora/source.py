@@ -13,12 +13,13 @@ from seq2seq_attn.corpora.vocabulary import PAD
 
 _Self = TypeVar("_Self")
 _Tokens = TypeVar("_Tokens", bound="Tokens")
+_Frames = TypeVar("_Frames", bound="Frames")
 
 
 class Source(Protocol):
     """A batch of B sources: an immutable record of tensors with one row each, padded to the longest.
 
-    A record of your own (frames, pixels) is a `NamedTuple` with these three members.
+    `Tokens` and `Frames` are two; a record of your own is a `NamedTuple` with these three members.
     """
 
     @property
@@ -57,6 +58,27 @@ class Tokens(NamedTuple):
         """The record with only these rows (M,), in this order, padded to the longest of them."""
         lengths = self.lengths[rows]
         return self._replace(tokens=self.tokens[rows.to(self.tokens.device), : int(lengths.max())], lengths=lengths)
+
+
+class Frames(NamedTuple):
+    """A batch of sequences of frames, such as those of sounds, padded on the right."""
+
+    frames: Tensor  # (B, L, F) float; values on padding are never used
+    lengths: Tensor  # (B,) int64, on the CPU; at least 1
+
+    @property
+    def is_frame(self) -> Tensor:
+        """(B, L) bool, True at frames, False on padding."""
+        return token_mask(self.lengths, self.frames)
+
+    def to(self: _Frames, device: torch.device | str) -> _Frames:
+        """The record with its frames on the device; the lengths stay on the CPU, where packing needs them."""
+        return self._replace(frames=self.frames.to(device, non_blocking=True))
+
+    def select(self: _Frames, rows: Tensor) -> _Frames:
+        """The record with only these rows (M,), in this order, padded to the longest of them."""
+        lengths = self.lengths[rows]
+        return self._replace(frames=self.frames[rows.to(self.frames.device), : int(lengths.max())], lengths=lengths)
 
 
 def token_mask(lengths: Tensor, padded: Tensor) -> Tensor:
