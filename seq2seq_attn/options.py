@@ -237,7 +237,12 @@ class SearchOptions(SearchRequest):
             length: |Y|.
             coverage: The sum over j, at most 0, likewise.
         """
-        return log_probability / self.penalty(length) + (self.length_reward * length + self.coverage_penalty * coverage)
+        score = log_probability / self.penalty(length)
+        if self.length_reward:
+            score = score + self.length_reward * length
+        if self.coverage_penalty:
+            score = score + self.coverage_penalty * coverage
+        return score
 
     def limit(self, source_length: int) -> int:
         """The longest |Y| for a source of length S: min(max_length, a S + margin), at least min_length."""

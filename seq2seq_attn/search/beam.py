@@ -128,7 +128,7 @@ def _update(beam: _Beam, extended: Extended, options: SearchOptions, length: int
     best = scores.topk(options.n_best).values
     finished = beam.finished + (extended.closed > -inf).sum(dim=1)
     leader = extended.live[:, 0]
-    can_win = leader / beam.limit_penalty + beam.limit_reward > best[:, -1]
+    can_win = torch.addcdiv(beam.limit_reward, leader, beam.limit_penalty) > best[:, -1]
     improvable = (finished < options.beam_size) | (options.score(leader, length) > best[:, 0])
     running = beam.running & can_win & improvable & (length < beam.limit)
     return beam._replace(live=extended.live, best=best, finished=finished, running=running)
