@@ -254,11 +254,11 @@ class AttentionViews(Answers[AttentionView]):
             **options: Fields of `seq2seq_attn.options.LinkOptions`.
 
         Raises:
-            UserError: The gold links have no sure link, or a measure of importance has another shape.
+            UserError: There are no gold links, or a measure of importance has another shape.
         """
         chosen, gold = parse(LinkOptions, options), self.gold
-        if gold is not None and not any(gold.sure):
-            raise UserError("nothing to score: the gold alignment has no sure link; check that it is the right one")
+        if gold is not None and not any(gold.possible):
+            raise UserError("nothing to score: the gold alignment has no link; check that it is the right one")
         words = [each.words(chosen.row) for each in self]
         for number, (each, measured) in enumerate(zip(words, importance or (), strict=bool(importance))):
             if np.shape(measured) != (size := (len(each.target), len(each.source))):

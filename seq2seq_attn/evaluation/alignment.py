@@ -127,10 +127,13 @@ class Agreement:
     Links are counted over all sentence pairs: A predicted, S sure, P possible.
 
         precision = |A & P| / |A|     recall = |A & S| / |S|     AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+
+    Where no link is sure, recall is 1 and AER = 1 - precision: the share of predicted links that are not possible. A
+    spoken word is such a case: any of its frames may be linked to it, but none must be.
     """
 
     predicted: int  # |A|
-    sure: int  # |S|, at least 1
+    sure: int  # |S|
     predicted_and_sure: int  # |A & S|
     predicted_and_possible: int  # |A & P|
     pairs: tuple[tuple[int, ...], ...] = field(default=(), repr=False, compare=False)  # of each source, if known
@@ -142,8 +145,8 @@ class Agreement:
 
     @property
     def recall(self) -> float:
-        """|A & S| / |S|."""
-        return self.predicted_and_sure / self.sure
+        """|A & S| / |S|; 1 if no link is sure."""
+        return self.predicted_and_sure / self.sure if self.sure else 1.0
 
     @property
     def f1(self) -> float:
@@ -154,7 +157,7 @@ class Agreement:
     @property
     def error_rate(self) -> float:
         """AER; lower is better."""
-        return 1 - (self.predicted_and_sure + self.predicted_and_possible) / (self.predicted + self.sure)
+        return 1 - (self.predicted_and_sure + self.predicted_and_possible) / max(1, self.predicted + self.sure)
 
     @property
     def rates(self) -> dict[str, float]:
@@ -185,7 +188,7 @@ def agreement(
 
     A sure link counts as possible whether or not `possible` contains it. With `sources`, the interval draws pairs that
     have the same source together; without them, one by one.
-    UserError: the numbers of sentence pairs differ, or the gold alignment has no sure link.
+    UserError: the numbers of sentence pairs differ, or the gold alignment has no link.
     """
     possible = sure if possible is None else possible
     if not len(predicted) == len(sure) == len(possible):
@@ -193,8 +196,8 @@ def agreement(
             f"{len(predicted)} lines of predicted links, {len(sure)} of sure and {len(possible)} of possible "
             "ones; line i of each must belong to the same sentence pair"
         )
-    if not any(sure):
-        raise UserError("nothing to score: the gold alignment has no sure link; check that it is the right file")
+    if not any(sure) and not any(possible):
+        raise UserError("nothing to score: the gold alignment has no link; check that it is the right file")
     counts: tuple[tuple[int, ...], ...] = tuple(map(count_links, predicted, sure, possible))
     predicted_links, sure_links, of_sure, of_possible = map(sum, zip(*counts, strict=True))
     if sources is not None:

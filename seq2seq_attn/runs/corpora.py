@@ -98,7 +98,7 @@ def source_words(config: Config) -> Words:
 def read_test(files: TestFiles, words: Words = str.split) -> TestSet:
     """The test set in the files of a configuration; `words` are those of a source, as in `source_words`.
 
-    UserError: the files differ in length, no pair has text, or the gold alignments have no sure link.
+    UserError: the files differ in length, no pair has text, or the gold alignments have no link.
     """
     pairs = read_pairs(files)
     if not pairs.filled:
@@ -107,8 +107,8 @@ def read_test(files: TestFiles, words: Words = str.split) -> TestSet:
     if lc_tok is not None and len(lc_tok) != len(pairs):
         raise UserError(f"{files.lc_tok}: {len(lc_tok)} lines for the {len(pairs)} pairs of {pairs.name}")
     gold = None if files.alignments is None else read_gold_of(files.alignments, pairs.source, pairs.target, words)
-    if gold is not None and not any(gold.sure):
-        raise UserError(f"{files.alignments}: no sure link, so nothing to measure an alignment by; check the file")
+    if gold is not None and not any(gold.possible):
+        raise UserError(f"{files.alignments}: no link, so nothing to measure an alignment by; check the file")
     further = [read_lines(path) for path in files.references]
     for path, lines in zip(files.references, further, strict=True):
         if len(lines) != len(pairs):

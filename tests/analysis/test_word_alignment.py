@@ -143,8 +143,8 @@ def test_a_model_without_weights_or_gold_without_links_has_no_error_rates(untrai
     model = untrained(codec_of("word"), codec_of("word"), model=TransformerConfig.model_validate(values))
     with pytest.raises(UserError, match="does not attend to single source words"):
         agreement_by_head(model, PAIRS, GOLD)
-    with pytest.raises(UserError, match="no sure link"):
-        agreement_by_head(model, PAIRS, GOLD._replace(sure=[frozenset()] * 4))
+    with pytest.raises(UserError, match="no link"):
+        agreement_by_head(model, PAIRS, GoldCorpus([frozenset()] * 4, [frozenset()] * 4))
 
 
 def test_a_threshold_that_no_weight_reaches_gives_heads_without_links(of_heads):

@@ -5,7 +5,16 @@ import pytest
 import torch
 from finite_differences import numeric_gradient
 
-from seq2seq_attn.attention import Entmax15, Gumbel, Hard, Sigmoid, Softmax, Sparsemax, normalizer_classes
+from seq2seq_attn.attention import (
+    Entmax15,
+    Gumbel,
+    Hard,
+    NormalizedSigmoid,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    normalizer_classes,
+)
 
 ROWS = [[0.9, 0.2, -0.4, 0.35, -2.0], [1.7, 0.0, 1.5, -0.8, 1.58], [-3.0, 4.0, 0.1, 2.0, -1.0]]
 IS_TOKEN = [[True, True, True, True, True], [True, True, True, False, True], [True, False, True, True, True]]
@@ -32,6 +41,10 @@ def sigmoid(scores):
     return 1 / (1 + np.exp(-scores))
 
 
+def normalized_sigmoid(scores):
+    return sigmoid(scores) / sigmoid(scores).sum()
+
+
 def hard(scores):
     return np.eye(len(scores))[np.argmax(scores)]
 
@@ -51,6 +64,7 @@ EQUATIONS = {  # config name: a normalizer of ours, its weights, and the weights
     "sparsemax": (Sparsemax(), sparsemax, sparsemax),
     "entmax15": (Entmax15(), entmax15, entmax15),
     "sigmoid": (Sigmoid(), sigmoid, sigmoid),
+    "normalized_sigmoid": (NormalizedSigmoid(), normalized_sigmoid, normalized_sigmoid),
     "hard": (Hard(), hard, softmax),
     "gumbel": (Gumbel(0.5).eval(), lambda e: softmax(e, 0.5), lambda e: softmax(e, 0.5)),
     "gumbel, hard": (Gumbel(0.5, hard=True).eval(), hard, lambda e: softmax(e, 0.5)),

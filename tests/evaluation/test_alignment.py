@@ -150,11 +150,18 @@ def test_the_error_rates_of_trivial_alignments_equal_a_computation_by_hand():
     assert trivial_error_rates(with_a_blank_line, [2, 3, 0], ["A B", "C", "D"]) == rates
 
 
-def test_different_lengths_and_gold_without_sure_links_are_refused():
+def test_without_a_sure_link_the_error_rate_is_the_share_of_links_that_are_not_possible():
+    found = agreement([{(0, 0), (1, 1)}, {(3, 0)}], [set(), set()], [{(0, 0), (2, 1)}, {(3, 0), (4, 0)}])
+    assert (found.precision, found.recall) == (pytest.approx(2 / 3), 1)
+    assert found.error_rate == pytest.approx(1 / 3)
+    assert agreement([set()], [set()], [{(0, 0)}]).error_rate == 1
+
+
+def test_different_lengths_and_gold_without_links_are_refused():
     with pytest.raises(UserError, match="1 lines of predicted links, 2 of sure and 3 of possible"):
         alignment_error_rate([set()], [set()] * 2, [set()] * 3)
-    with pytest.raises(UserError, match="no sure link"):
-        alignment_error_rate([{(0, 0)}], [set()], [{(0, 0)}])
+    with pytest.raises(UserError, match="no link"):
+        alignment_error_rate([{(0, 0)}], [set()])
 
 
 METHODS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")

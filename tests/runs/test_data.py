@@ -39,11 +39,11 @@ def written(folder):
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_gold_alignments_without_a_sure_link_are_refused_before_training(grid, tmp_path):
-    (tmp_path / "gold.align").write_text("\n" * 31 + "0p0\n")
+def test_gold_alignments_without_a_link_are_refused_before_training(grid, tmp_path):
+    (tmp_path / "gold.align").write_text("\n" * 32)
     change = f"data.test.alignments={tmp_path}/gold.align"
     config = parse(Config, override(grid.runs[2].config.model_dump(mode="json"), [change]))
-    with pytest.raises(UserError, match=r"gold\.align: no sure link"):
+    with pytest.raises(UserError, match=r"gold\.align: no link"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
