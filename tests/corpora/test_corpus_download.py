@@ -188,7 +188,16 @@ def test_every_entry_of_the_manifest_is_complete():
     made = {name for name, corpus in known_corpora().items() if corpus.is_embedded}
     assert made == {"tom-and-jerry", "tom-and-jerry-short", "copy", "reverse", "sort"}
     fetched = known_corpora().keys() - made
-    assert fetched == {"multi30k-en-de", "tatoeba", "bible", "scan", "cmudict", "alignments"}
+    assert fetched == {
+        "multi30k-en-de",
+        "tatoeba",
+        "bible",
+        "scan",
+        "cmudict",
+        "g2p-2020",
+        "inflection-2017",
+        "alignments",
+    }
     for corpus in known_corpora().values():
         assert corpus.description
         assert corpus.size
