@@ -2,8 +2,8 @@
 
     python experiments/pronunciation-2020/prepare.py  # after: seq2seq-attn data get g2p-2020
 
-A letter is a character of Unicode's canonical decomposition (NFD): a Korean syllable is the two or three letters that it
-is written with, and an accent is a token of its own. Phones stay as they are.
+A letter is a character of Unicode's canonical decomposition (NFD): a Korean syllable is the two or three letters that
+it is written with, and an accent is a token of its own. Phones stay as they are.
 """
 
 from __future__ import annotations
