@@ -19,6 +19,7 @@ import yaml
 
 from seq2seq_attn.corpora.corpus import find_pairs
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.contents import SUFFIXES
 from seq2seq_attn.files.reading import decompressed, digest, read_bytes
 from seq2seq_attn.files.writing import write_bytes
 
@@ -126,9 +127,9 @@ def download_files(
 
 def _from_folder(corpus: KnownCorpus, file: CorpusFile, folder: Path) -> bytes:
     """The decompressed file, from `folder/FILE` or `folder/CORPUS/FILE`, which may be compressed whatever its name."""
-    places = [
-        place / name for place in (folder, folder / corpus.name) for name in (file.name, file.name.removesuffix(".gz"))
-    ]
+    plain = file.name.removesuffix(".gz")
+    names = dict.fromkeys([file.name, plain, *(plain + suffix for suffix in SUFFIXES)])
+    places = [place / name for place in (folder, folder / corpus.name) for name in names]
     place = next((place for place in places if place.is_file()), None)
     if place is None:
         raise UserError(f"{folder}: neither {file.name} nor {corpus.name}/{file.name} is in this folder")

@@ -1,6 +1,7 @@
 import gzip
 import hashlib
 import io
+import lzma
 import threading
 import zipfile
 from functools import partial
@@ -148,7 +149,7 @@ def test_the_folder_may_contain_the_files_or_the_folder_of_the_corpus(tmp_path, 
     folder = tmp_path / "disk" / inside
     (folder / "deep").mkdir(parents=True)
     (folder / "train.en").write_bytes(ENGLISH)  # plain where the corpus has gzip
-    (folder / "train.de.gz").write_bytes(gzip.compress(GERMAN))
+    (folder / "train.de.xz").write_bytes(lzma.compress(GERMAN))  # and compressed otherwise
     (folder / "deep" / "more.txt").write_bytes(ABOUT)
     corpus = corpus_of(
         CorpusFile("train.en.gz", sha256(ENGLISH), "http://127.0.0.1:9/never-asked"),
@@ -197,6 +198,7 @@ def test_every_entry_of_the_manifest_is_complete():
         "g2p-2020",
         "inflection-2017",
         "alignments",
+        "dialog-babi",
     }
     for corpus in known_corpora().values():
         assert corpus.description
