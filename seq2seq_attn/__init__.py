@@ -1,4 +1,4 @@
-"""RNN encoder-decoder translation with pluggable attention, and the ablation that shows what attention is for.
+"""RNN encoder-decoder with pluggable attention, and the ablation that shows what attention is for.
 
     import seq2seq_attn as s2s
 

@@ -114,7 +114,7 @@ class SearchRequest(Strict):
     )
     casing: Literal["source"] | None = Field(
         default=None,
-        description="source: a translation is in capitals, or begins with one, if its source is or does; for a model "
+        description="source: an output is in capitals, or begins with one, if its source is or does; for a model "
         "that writes lower case.",
     )
 
@@ -178,7 +178,7 @@ class SearchOptions(SearchRequest):
 
     @property
     def draws(self) -> bool:
-        """Whether translations are drawn at random, instead of searched for."""
+        """Whether outputs are drawn at random, instead of searched for."""
         if self.sampling is not None:
             return self.sampling
         return (self.temperature, self.top_k, self.top_p, self.seed) != (None, None, None, None)
@@ -200,7 +200,7 @@ class SearchOptions(SearchRequest):
 
     @property
     def mbr_candidates(self) -> int:
-        """How many translations minimum Bayes risk chooses among."""
+        """How many outputs minimum Bayes risk chooses among."""
         return self.candidates or 5
 
     def greedy(self) -> SearchOptions:
@@ -290,7 +290,7 @@ class FaithfulnessOptions(Strict):
 
 
 class ScoringOptions(Strict):
-    """How translations are scored."""
+    """How outputs are scored."""
 
     metrics: tuple[str, ...] = Field(
         default=DEFAULT_METRICS,

@@ -64,7 +64,7 @@ def searched_attention(model: TrainedModel, line: str, hypotheses: Sequence[Hypo
 
 
 def forced_attention(attention: CrossAttention | None, forced: Forced | None) -> TokenAttention:
-    """The attention of a given translation; None for a pair with a blank side."""
+    """The attention of a given target; None for a pair with a blank side."""
     if attention is None or forced is None:
         return TokenAttention([], [])
     return TokenAttention([*attention.source], [TargetAttention([*attention.target], forced.total, attention.weights)])

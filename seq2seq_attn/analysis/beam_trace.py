@@ -87,7 +87,7 @@ def _is_finite(translator: TracingModel, edges: Iterable[Edge]) -> bool:
 
 
 def _force_stepwise(translator: TracingModel, source: Source, target: Sequence[int]) -> None:
-    """Decodes a given translation step by step, as `decode` would not be recorded."""
+    """Decodes a given target step by step, as `decode` would not be recorded."""
     device = device_of(translator)
     with torch.inference_mode():
         memory = translator.encode(source.to(device))

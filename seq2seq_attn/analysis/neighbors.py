@@ -151,7 +151,7 @@ def find_neighbors(
     if most < 1 or (step is not None and step < 0):
         raise UserError(f"most = {most}, step = {step}: give at least 1, and a step of at least 0")
     if step is None and target is not None:
-        raise UserError("target: sources are compared without their translations; leave it out, or give a step of it")
+        raise UserError("target: sources are compared without their targets; leave it out, or give a step of it")
     sources = pad([source_item(model, source)], model.device)
     if step is None:
         return index.nearest_sources(source_vectors(model.fused, sources)[0], most)
@@ -161,7 +161,7 @@ def find_neighbors(
     else:
         tokens = prefix_ids(model, source, target)
     if step > len(tokens):
-        raise UserError(f"step {step}: this translation has steps 0 to {len(tokens)}, and the last predicts </s>")
+        raise UserError(f"step {step}: this target has steps 0 to {len(tokens)}, and the last predicts </s>")
     model.require_steps(step + 1, f"step {step}")
     (rows,) = step_vectors(model.fused, sources, pad([[*tokens[:step], EOS]], model.device))
     return index.nearest_steps(model, rows[step], most)

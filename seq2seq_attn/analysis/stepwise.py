@@ -95,11 +95,11 @@ def decode_steps(
     options = exact(options or model.config.search, n_best=1)
     if target is not None:
         if prefix:
-            raise UserError("target and prefix: a given translation is not searched for; give one of the two")
+            raise UserError("target and prefix: a given target is not searched for; give one of the two")
         tokens = model.target_of(source).encode(target)
         if len(tokens) == 1:
-            raise UserError("a blank translation has no steps; give one with text, or none to search for it")
-        model.require_steps(len(tokens), "this translation")
+            raise UserError("a blank target has no steps; give one with text, or none to search for it")
+        model.require_steps(len(tokens), "this target")
         return _StepByStep(model, item, interventions).steps(tokens, len(tokens))
     first = prefix_ids(model, source, prefix)
     rest = _after(options, len(first))

@@ -1,6 +1,6 @@
 """Word alignments of sentence pairs: from the attention weights of a model, or by a statistical aligner.
 
-Weights come from forced decoding: the model predicts a given translation. The statistical aligner is the baseline that
+Weights come from forced decoding: the model predicts a given target. The statistical aligner is the baseline that
 attention is compared with.
 """
 

@@ -1,4 +1,4 @@
-"""The results of a model as records: translations, scores, alignments and attention weights.
+"""The results of a model as records: outputs, scores, alignments and attention weights.
 
 Each collection is a sequence of records in the order of the inputs.
 """
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Candidate(NamedTuple):
-    """One translation of a sentence."""
+    """One output for a source."""
 
     text: str
-    score: float  # log p divided by the length penalty, or with `mbr` the mean utility; translations are ranked by it
+    score: float  # log p divided by the length penalty, or with `mbr` the mean utility; outputs are ranked by it
     log_probability: float  # ln p(text | source), including `</s>`
     constraints: tuple[Constraint, ...] = ()  # what was asked of it, and the steps, or rows of weights, that met it
     replaced: tuple[Replacement, ...] = ()  # with `replace_unknown`: each `<unk>` that the model wrote
@@ -39,28 +39,28 @@ class Candidate(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """A sentence with its translations."""
+    """A source with its outputs."""
 
     source: str
-    candidates: tuple[Candidate, ...]  # best first; none for a blank sentence
+    candidates: tuple[Candidate, ...]  # best first; none for a blank source
     token_attention: TokenAttention | None = None  # of all candidates; None unless weights were requested
-    tokens: tuple[str, ...] = ()  # that the model read, `</s>` last; none for a blank sentence
+    tokens: tuple[str, ...] = ()  # that the model read, `</s>` last; none for a blank source
     unknown: tuple[str, ...] = ()  # the words that are unknown to the model, which reads `<unk>` for them
-    sentences: tuple[Translation, ...] = ()  # with `split_sentences`: those of the line, each translated alone
+    sentences: tuple[Translation, ...] = ()  # with `split_sentences`: those of the line, each a source of its own
 
     @property
     def text(self) -> str:
-        """The best translation; "" for a blank sentence."""
+        """The best output; "" for a blank source."""
         return self.candidates[0].text if self.candidates else ""
 
     @property
     def score(self) -> float | None:
-        """The score of the best translation; None for a blank sentence."""
+        """The score of the best output; None for a blank source."""
         return self.candidates[0].score if self.candidates else None
 
     @property
     def record(self) -> dict[str, Any]:
-        """As JSON of commands and requests: each translation with its tokens and weights, if they were requested."""
+        """As JSON of commands and requests: each output with its tokens and weights, if they were requested."""
         translations = [each._asdict() for each in self.candidates]
         for each in translations:
             for key in ("constraints", "replaced", "placeholders"):
@@ -86,16 +86,16 @@ class Translation(NamedTuple):
 
     @property
     def attention(self) -> AttentionView:
-        """The weights with which the best translation was predicted.
+        """The weights with which the best output was predicted.
 
         A replaced word is shown as `WORD (<unk>)`, what was asked for as `TOKEN (constraint)`, `TOKEN (glossary)` or
         `TOKEN (prefix)`.
 
         Raises:
-            UserError: The sentence was translated without `weights=True`, or the model has no weights.
+            UserError: The output was predicted without `weights=True`, or the model has no weights.
         """
         if self.token_attention is None:
-            raise UserError("these translations have no attention weights; translate with weights=True")
+            raise UserError("these outputs have no attention weights; predict them with weights=True")
         from seq2seq_attn.api.view import view_of
 
         found = view_of(self.token_attention)
@@ -109,35 +109,35 @@ class Translation(NamedTuple):
 
 
 class Translations(Answers[Translation]):
-    """The result of `Model.translate`, one record per sentence."""
+    """The result of `Model.translate`, one record per source."""
 
     @property
     def sentences(self) -> list[str]:
-        """The best translation of each sentence; "" for a blank one."""
+        """The best output of each source; "" for a blank one."""
         return [each.text for each in self]
 
     @property
     def scores(self) -> list[float | None]:
-        """The score of the best translation of each sentence; None for a blank one."""
+        """The score of the best output of each source; None for a blank one."""
         return [each.score for each in self]
 
     @property
     def n_best(self) -> list[list[str]]:
-        """The `n_best` translations of each sentence, best first."""
+        """The `n_best` outputs of each source, best first."""
         return [[candidate.text for candidate in each.candidates] for each in self]
 
     @property
     def unknown(self) -> list[tuple[str, ...]]:
-        """The words of each sentence that are unknown to the model."""
+        """The words of each source that are unknown to the model."""
         return [each.unknown for each in self]
 
     @property
     def weights(self) -> list[NDArray[np.float32] | None]:
-        """The attention weights (T, S) of the best translation of each sentence; None for a blank one."""
+        """The attention weights (T, S) of the best output of each source; None for a blank one."""
         return [each.attention.weights if each.candidates else None for each in self]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per candidate; for a blank sentence, one without a score."""
+        """One dictionary per candidate; for a blank source, one without a score."""
         return [
             {
                 "sentence": number,
@@ -154,7 +154,7 @@ class Translations(Answers[Translation]):
 
 
 class PairScore(NamedTuple):
-    """The probability of a given translation; all numbers are None for a pair with a blank side."""
+    """The probability of a given target; all numbers are None for a pair with a blank side."""
 
     source: str
     target: str
@@ -185,7 +185,7 @@ class PairScores(Answers[PairScore]):
 
 
 class PairLinks(NamedTuple):
-    """A sentence pair with the links between its words."""
+    """A source and its target with the links between their words."""
 
     source: str
     target: str

@@ -1,7 +1,7 @@
 """Corpora: what the package contains or can download, statistics, and splits.
 
 In every function a corpus is one that `corpora` lists, by name; a folder with parallel files; one file with a tab
-between a sentence and its translation; or two files, as in `("all.en", "all.de")`. Files may be compressed.
+between a source and its target; or two files, as in `("all.en", "all.de")`. Files may be compressed.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class CorpusParts(Listing[PartStatistics]):
 def split(corpus: Corpus, output: Path | str, **options: Any) -> SplitFiles:
     """Splits a corpus at random into training, validation and test sets, and writes their files into a folder.
 
-    All translations of a source sentence go to the same set, and pairs with a blank side are dropped. The files are
+    All targets of a source go to the same set, and pairs with a blank side are dropped. The files are
     `train.en`, `train.de`, `dev.en`, `dev.de`, `test.en` and `test.de`, with the languages as suffixes.
 
     Args:

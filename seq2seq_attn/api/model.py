@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
-CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
+CHUNK = 512  # lines decoded together: sorted by length, they form batches with little padding
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -139,42 +139,42 @@ class Model:
         say: Say = warn,
         **search: Any,
     ) -> Translations:
-        """Predicts the target of each source, its translation; a blank line has a blank one.
+        """Predicts the target of each source, such as its translation; the output of a blank line is blank.
 
-        The score of a translation is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`, to which
+        The score of an output is log p divided by ((5 + tokens) / 6) to the power of `length_penalty`, to which
         `length_reward` and `coverage_penalty` add (`SearchOptions.score`); with `mbr`, it is the mean score against all
-        candidates. With `temperature`, `top_k`, `top_p` or
-        `seed`, translations are drawn at random.
+        candidates. With `temperature`, `top_k`, `top_p` or `seed`, outputs are drawn at random.
 
         A word that the model predicts without knowing it is shown as `<unk>`, unless `replace_unknown`: then as the
         source token that it attends to most, or the glossary's target for it, and listed under `replaced`. The unknown
-        words of a sentence are in its record, under `unknown`.
+        words of a source are in its record, under `unknown`.
 
         Args:
             sentences: The sources, one line each. One beyond the run's `data.max_length` tokens is cut, with a warning.
-            prefixes: How the translation of each sentence begins; "" where it may begin in any way.
-            constraints: Words and phrases that the translation of each sentence contains, in any order; needs a beam
-                search. Those of phrases with several tokens that overlap are met at the latest one after the other.
+            prefixes: How the output of each source begins; "" where it may begin in any way.
+            constraints: Words and phrases that the output of each source contains, in any order; needs a beam search.
+                Those of phrases with several tokens that overlap are met at the latest one after the other.
             glossary: A target phrase for each source phrase, or a file of them with a TAB between: constraints for the
-                sentences in which the source phrase occurs as whole words, the longest first. With `replace_unknown`, a
+                sources in which the source phrase occurs as whole words, the longest first. With `replace_unknown`, a
                 target that the model cannot write is shown where an unknown word attends to the source word.
-            ensemble: Models that translate together with this one: at every step, their probabilities are averaged,
+            ensemble: Models that predict together with this one: at every step, their probabilities are averaged,
                 and so are their attention weights. Options, limits and lexicon are those of this model.
             weights: Whether the result includes the attention weights.
-            split_sentences: Whether each line is a paragraph, whose sentences are translated one by one and joined
-                again; `corpora.sentences` has the rules. The record of a line has those of its `sentences`.
-            progress: Called after each batch with its number of sentences.
+            split_sentences: Whether each line is a paragraph, whose sentences are sources of their own, and whose
+                outputs are joined again; `corpora.sentences` has the rules. The record of a line has those of its
+                `sentences`.
+            progress: Called after each batch with its number of sources.
             say: Called with warnings.
             **search: Fields of `seq2seq_attn.options.SearchOptions`, by default those of the run's configuration.
 
         Returns:
-            One record per sentence, in their order.
+            One record per source, in their order.
 
         Raises:
             UserError: Options contradict each other, or a model of the ensemble has other vocabularies or tokenizers.
         """
         if isinstance(sentences, str):
-            raise UserError(f"translate takes a list of sentences, got one string; write translate([{sentences!r}])")
+            raise UserError(f"translate takes a list of sources, got one string; write translate([{sentences!r}])")
         known = None if glossary is None else Glossary.of(glossary)
         options, rest = self.search_options(**search), lines_of(sentences, prefixes, constraints, known)
         batches = iter(lambda: list(islice(rest, CHUNK)), [])
@@ -215,11 +215,11 @@ class Model:
         progress: Progress | None = None,
         say: Say = warn,
     ) -> Iterator[Translation]:
-        """Translates batches of sentences, each before the next is asked for.
+        """Predicts the targets of batches of sources, each batch before the next is asked for.
 
         Args:
-            batches: The sentences, each as text or as a `SourceLine`, which asks for more; those of a batch are
-                translated together.
+            batches: The sources, each as text or as a `SourceLine`, which asks for more; those of a batch are decoded
+                together.
             options: All options of the search, by default those of the run.
             ensemble: As in `translate`, and so are the other arguments.
             weights: See `translate`.
@@ -228,7 +228,7 @@ class Model:
             say: See `translate`.
 
         Yields:
-            The record of each sentence.
+            The record of each source.
 
         Raises:
             UserError: As by `translate`.
@@ -236,9 +236,7 @@ class Model:
         options = options or self.config.search
         if split_sentences:
             if weights or options.n_best > 1:
-                raise UserError(
-                    "split_sentences: a line has one translation and no weights; leave out n_best and weights"
-                )
+                raise UserError("split_sentences: a line has one output and no weights; leave out n_best and weights")
             yield from self._paragraphs(batches, options, ensemble, progress, say)
             return
         needs_weights = weights or options.replace_unknown or options.coverage_penalty > 0
@@ -283,7 +281,7 @@ class Model:
         progress: Progress | None,
         say: Say,
     ) -> Iterator[Translation]:
-        """The translations of lines whose sentences are translated one by one, in the batches of the lines."""
+        """The outputs of lines whose sentences are sources of their own, in the batches of the lines."""
         self.trained.text_source("split_sentences")
         text = self.config.text
         lines: deque[tuple[str, int]] = deque()
@@ -335,7 +333,7 @@ class Model:
             if weights and not each.trained.translator.attends:
                 raise UserError(
                     f"{each.folder}: model.context.kind: this model does not attend to single source words, so its "
-                    f"ensembles have no attention weights; translate without them"
+                    f"ensembles have no attention weights; leave them out"
                 )
         return self.trained.averaged_with([other.trained for other in ensemble])
 
@@ -459,7 +457,7 @@ class Model:
         from seq2seq_attn.api.heads import AttentionMaps
         from seq2seq_attn.api.view import AttentionView, attending, forced_view
 
-        target = self._translation(source, target, search)
+        target = self._target(source, target, search)
         (weights,) = self.trained.head_weights([source], [target])
         if weights is None:
             raise UserError(BLANK)
@@ -506,7 +504,7 @@ class Model:
             raise UserError("words=True: weights between words are those of one model; leave out ensemble")
         if target is None and not words:
             return self.translate([source], weights=True, ensemble=ensemble, **search)[0].attention
-        target = self._translation(source, target, search | ({"ensemble": ensemble} if ensemble else {}))
+        target = self._target(source, target, search | ({"ensemble": ensemble} if ensemble else {}))
         (forced,) = self.trained.force([source], [target])
         if forced is None:
             raise UserError(BLANK)
@@ -532,7 +530,7 @@ class Model:
         Args:
             source: A line, as text or as a list of tokens.
             target: What the steps predict; by default, the one that a search finds.
-            prefix: How the translation that is searched for begins, as text or as a list of tokens.
+            prefix: How the output that is searched for begins, as text or as a list of tokens.
             interventions: Mappings with the keys of `seq2seq_attn.analysis.step_interventions.Intervention`:
                 {"replace": "weights", "step": 2, "weights": [0, 1, 0]} replaces the weights of step 2; "mean",
                 "sentence" (with "other") and "nothing" replace the context; "temperature" (with "temperature") divides
@@ -588,8 +586,8 @@ class Model:
         options = self._options_of_one(search)
         return Neighbors(find_neighbors(self.trained, self._state_index, source, target, step, most, options))
 
-    def _translation(self, source: str, target: str | None, search: Mapping[str, Any]) -> str:
-        """The translation whose weights are wanted: the target, or the one that a search finds for all of the source.
+    def _target(self, source: str, target: str | None, search: Mapping[str, Any]) -> str:
+        """The target whose weights are wanted: the given one, or the one that a search finds for all of the source.
 
         UserError: one of them is too long.
         """
@@ -599,7 +597,7 @@ class Model:
             tokens = read.length(read.encode(source)) if source.strip() else 0
             if tokens > limit:
                 raise UserError(
-                    f"the sentence has {tokens} tokens, and a search reads the first {limit}; shorten it, or give a "
+                    f"the source has {tokens} tokens, and a search reads the first {limit}; shorten it, or give a "
                     f"target"
                 )
             (found,) = self.stream([[source]], self.search_options(**search))
@@ -608,7 +606,7 @@ class Model:
         return target
 
     def _options_of_one(self, search: Mapping[str, Any]) -> SearchOptions:
-        """The options of a search for one translation that is then read step by step."""
+        """The options of a search for one output that is then read step by step."""
         from seq2seq_attn.analysis.stepwise import exact
 
         return self.search_options(base=exact(self.config.search, n_best=1), **search)
@@ -620,7 +618,7 @@ class Model:
         return StateIndex.of_run(self.trained, self.folder, warn)
 
     def evaluate(self, *, per_line: bool = False, progress: Progress | None = None, say: Say = warn) -> Scores:
-        """Translates the test set of the configuration and scores it, as the command `evaluate` does.
+        """Predicts the targets of the test set of the configuration and scores them, as the command `evaluate` does.
 
         Outputs and scores are saved in the run folder.
 

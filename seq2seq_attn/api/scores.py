@@ -47,7 +47,7 @@ def evaluate(
     per_line: bool = False,
     **scoring: Any,
 ) -> Scores:
-    """Scores the translations of any system by BLEU, chrF, TER and exact matches, with their signatures.
+    """Scores the outputs of any system by BLEU, chrF, TER and exact matches, with their signatures.
 
     `Model.evaluate` scores a model on its test set. All texts are files or lists of lines.
 
@@ -56,13 +56,13 @@ def evaluate(
     not paired.
 
     Args:
-        hypotheses: The translations; those of several training runs are a list of Paths, or of lists of lines.
+        hypotheses: The outputs; those of several training runs are a list of Paths, or of lists of lines.
         references: Their references. Several of them are a list of Paths, or of lists of lines, blank where a further
             one is missing.
-        source: The source sentences, for the score by source length.
+        source: The sources, for the score by source length.
         lc_tok: The references lowercased, normalized and tokenized, for the BLEU that papers report.
-        language: That of the translations, by default "en".
-        baseline: Translations by another system, as `hypotheses`, for the difference, with two paired tests; lines
+        language: That of the outputs, by default "en".
+        baseline: Outputs of another system, as `hypotheses`, for the difference, with two paired tests; lines
             with the same source are drawn together.
         per_line: Add the scores of each line of each output: `per_line` has `signatures`, by metric, None for one
             without a score of single lines, and `lines`, which are records for a data frame.
@@ -106,7 +106,7 @@ def evaluate(
     lowercased = None if lc_tok is None else lines("lc_tok", lc_tok)
     sources = None if source is None else lines("source", source)
     if options.comet is not None and sources is None:
-        raise UserError("COMET reads the source sentences as well; give them as the source")
+        raise UserError("COMET reads the sources as well; give them as the source")
     expected_lines = Expected(all_references, sources or (), tokenize, lowercase, code, lowercased, options.comet)
     try:
         metrics = find_metrics(options.metrics, _load)
@@ -188,7 +188,7 @@ ONE_SENTENCE = "a single sentence decides nothing: there is no interval and no p
 
 
 class Scores(dict[str, Any]):
-    """Scores as in metrics.json: {key: {value, signature}} for translations, {key: value} for forced decoding.
+    """Scores as in metrics.json: {key: {value, signature}} for outputs, {key: value} for forced decoding.
 
     Where a system has several training runs, `value` is the mean of `runs`. `by_length` is a list of length bands;
     links have precision, recall and F1, and their AER an interval.
@@ -293,7 +293,7 @@ _LINK_RATES = {
 
 _UNKNOWN_WORDS = {
     "unknown_source_words": ("unknown words", "% of the words of the sources"),
-    "unknown_reference_words": ("", "% of the words of the references, which no translation can have"),
+    "unknown_reference_words": ("", "% of the words of the references, which no output can have"),
 }
 
 

@@ -42,7 +42,7 @@ def program(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Encoder-decoder translation with pluggable attention, and the ablation that shows what attention is for.
+    """RNN encoder-decoder with pluggable attention, and the ablation that shows what attention is for.
 
     Examples:
         seq2seq-attn demo

@@ -25,13 +25,13 @@ CorpusName = Annotated[
     str | None,
     argument(
         "CORPUS",
-        "A corpus listed by `data list`, a folder with parallel files, or one file with a tab between a sentence and "
-        "its translation.",
+        "A corpus listed by `data list`, a folder with parallel files, or one file with a tab between a source and "
+        "its target.",
         complete_corpora,
     ),
 ]
 SourceSide = Annotated[Path | None, file("Sources, one per line, instead of CORPUS; plain or compressed.")]
-TargetSide = Annotated[Path | None, file("The translations of --source, line by line; plain or compressed.")]
+TargetSide = Annotated[Path | None, file("The targets of --source, line by line; plain or compressed.")]
 Columns = Annotated[
     tuple[int, int], typer.Option(metavar="SOURCE TARGET", help="Columns of a tab-separated file, counted from 0.")
 ]
@@ -96,7 +96,7 @@ def split(
 ) -> None:
     """Split a corpus into training, validation and test sets.
 
-    All translations of a source sentence go to the same set; pairs with a blank side are dropped. Writes train.en,
+    All targets of a source go to the same set; pairs with a blank side are dropped. Writes train.en,
     train.de, dev.en, dev.de, test.en and test.de, with the codes of the two languages as suffixes, and prints the part
     of a configuration that names them. Existing files are never overwritten.
 

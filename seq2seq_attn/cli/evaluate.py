@@ -23,23 +23,21 @@ if TYPE_CHECKING:
 
 @takes(ScoringOptions)
 def evaluate(
-    run: Annotated[Path | None, argument("RUN", "A run folder, whose test set is translated and scored.")] = None,
+    run: Annotated[Path | None, argument("RUN", "A run folder, whose test set is predicted and scored.")] = None,
     hypotheses: Annotated[
         list[Path] | None,
         file("Outputs to score instead of a run, one per line. Repeatable, for several training runs."),
     ] = None,
     references: Annotated[
-        list[Path] | None, file("Reference translations, line by line. Repeatable, for several references.")
+        list[Path] | None, file("References, line by line. Repeatable, for several references.")
     ] = None,
-    source: Annotated[
-        Path | None, file("Source sentences, line by line; adds the first metric by source length.")
-    ] = None,
+    source: Annotated[Path | None, file("Sources, line by line; adds the first metric by source length.")] = None,
     lc_tok: Annotated[
         Path | None, file("References lowercased, normalized and tokenized; adds the BLEU that papers report.")
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="Language of the translations: en (the default), de, ...; for --tokenize and --lc-tok."),
+        typer.Option(help="Language of the outputs: en (the default), de, ...; for --tokenize and --lc-tok."),
     ] = None,
     *,
     baseline: Annotated[
@@ -66,7 +64,7 @@ def evaluate(
     """Score a run on its test set, or files.
 
     Prints the metrics with their signatures, and the first of them by source length and AER if the data allow.
-    For a run, the translations are saved in its folder and the scores in its metrics.json. Word links are scored by
+    For a run, the outputs are saved in its folder and the scores in its metrics.json. Word links are scored by
     AER, precision, recall and F1. F1 against the links of another system is symmetric and measures agreement.
 
     BLEU of a line is smoothed, as its signature says. A metric without a score of single lines has no column.
@@ -97,7 +95,7 @@ def evaluate(
     else:
         raise UserError(
             "evaluate takes RUN, --plugin and --per-line; or --hypotheses FILE and --references FILE, and the options "
-            "for translations; or --links FILE and --gold FILE, and --first-word; see --help"
+            "for outputs; or --links FILE and --gold FILE, and --first-word; see --help"
         )
     if per_line is not None:
         write_bytes(per_line, scores.lines_table().encode())

@@ -183,7 +183,7 @@ def report(
     Page, tables and plots are generated from the JSON files of the results; no model is loaded. report.html is a
     single file that works offline. With --live, the models of some arms are written into a page of their own, which
     decodes in the browser; this needs the extra [export]. With --recompute, all numbers are computed again from the
-    translations, alignments and scores of the runs, and the command fails if any differs from results.json.
+    outputs, alignments and scores of the runs, and the command fails if any differs from results.json.
 
     Examples:
         seq2seq-attn report experiments/multi30k-en-de

@@ -47,7 +47,7 @@ def faithfulness(
 ) -> None:
     """Test whether attention explains what a model predicts.
 
-    The model predicts the given translations while its weights are replaced at every step: by uniform weights, by a
+    The model predicts the given targets while its weights are replaced at every step: by uniform weights, by a
     permutation of them, by those of another sentence, or by weights in which the most attended token or a random other
     token is erased. The columns are the change of log p per token, in nats; the perplexity; the share of tokens for
     which the most likely prediction changes; total variation (TVD) and Jensen-Shannon divergence (JSD) of the

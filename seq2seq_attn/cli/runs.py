@@ -87,7 +87,7 @@ def push(
 def verify(
     run: RunFolder,
     score: Annotated[
-        bool, typer.Option("--score", help="Translate and score the test set again, and compare the results.")
+        bool, typer.Option("--score", help="Predict and score the test set again, and compare the results.")
     ] = False,
     as_json: AsJson = False,
     plugin: Plugin = None,
@@ -95,7 +95,7 @@ def verify(
     """Check a run against what it recorded when it was trained.
 
     Prints one line per item: ok, note (worth knowing) or wrong. Files, model, configuration and data must be those of
-    the training; another version, other libraries or another device are noted. With --score, translations and scores
+    the training; another version, other libraries or another device are noted. With --score, outputs and scores
     must be equal as well, which is only to be expected with the same versions on the same device. Nothing is written.
     The exit code is 1 if anything is wrong.
 

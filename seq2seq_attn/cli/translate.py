@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.runs.requests import SourceLine
 
 TIDY = 20_000  # lines
-CHUNK = 512  # lines translated together: sorted by length, they form batches with little padding
+CHUNK = 512  # lines decoded together: sorted by length, they form batches with little padding
 
 
 @takes(SearchOptions, unset=True)
@@ -43,20 +43,20 @@ def translate(
     ] = None,
     *,
     prefix: Annotated[
-        Path | None, file("How each translation begins, line by line beside SOURCE; a blank line leaves it free.")
+        Path | None, file("How each output begins, line by line beside SOURCE; a blank line leaves it free.")
     ] = None,
     constraints: Annotated[
-        Path | None, file("What each translation must contain, line by line beside SOURCE: phrases with TABs between.")
+        Path | None, file("What each output must contain, line by line beside SOURCE: phrases with TABs between.")
     ] = None,
     tabs: Annotated[
         Literal["prefix", "constraints"] | None,
         typer.Option(help="What follows a TAB in each source line; constraints have TABs between them."),
     ] = None,
     glossary: Annotated[
-        Path | None, file("Source phrases, each with a TAB and what the translation of a line with it must contain.")
+        Path | None, file("Source phrases, each with a TAB and what the output of a line with it must contain.")
     ] = None,
     split_sentences: Annotated[
-        bool, typer.Option(help="Each line is a paragraph: translate its sentences one by one, and join them again.")
+        bool, typer.Option(help="Each line is a paragraph: each sentence is a source, and their outputs are joined.")
     ] = False,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,
@@ -66,20 +66,20 @@ def translate(
 ) -> None:
     """Predict the target of each line of a file or stdin.
 
-    Prints one line per input line, a blank one for a blank line; the lines of a pipe are translated as they come.
-    Options default to the configuration of the run. With --n-best above 1, prints one line per translation in the
+    Prints one line per input line, a blank one for a blank line; the lines of a pipe are read as they come.
+    Options default to the configuration of the run. With --n-best above 1, prints one line per output in the
     format of Moses: `i ||| text ||| score`, where i counts input lines from 0 and the score is log p divided by the
     length penalty, with the reward and the coverage that are asked for. With --json, each line is {"source", "tokens",
     "unknown", "translations": [{"text", "score", "log_probability"}]}: the tokens that the model read, and the words
     that it does not know. An input line with more tokens than data.max_length of the run is truncated, with a warning.
-    --attention writes the weights of all translations of --n-best.
+    --attention writes the weights of all outputs of --n-best.
 
-    With --ensemble, several runs translate together: at every step, their probabilities are averaged, and so are their
+    With --ensemble, several runs predict together: at every step, their probabilities are averaged, and so are their
     attention weights. With --mbr, the score is the mean similarity, 0 to 100.
 
-    With --prefix, or after a TAB with --tabs prefix, a translation begins with the given text. With --avoid, which is
-    repeatable, no translation contains a word or phrase; one that a longer word begins with is avoided there, too.
-    With --constraints, after a TAB with --tabs constraints, or with a --glossary, a translation contains the given
+    With --prefix, or after a TAB with --tabs prefix, an output begins with the given text. With --avoid, which is
+    repeatable, no output contains a word or phrase; one that a longer word begins with is avoided there, too.
+    With --constraints, after a TAB with --tabs constraints, or with a --glossary, an output contains the given
     phrases, by dynamic beam allocation (Post & Vilar 2018); with --json, "constraints" says by which steps.
 
     Words of the input that are unknown to the model are reported on stderr: the first lines that have any, then their
@@ -87,14 +87,13 @@ def translate(
     it attends to, or as the target that a --glossary has for it; how many were replaced is reported as well, and with
     --json, "replaced" has each: its step, what is shown, and by "copy" or "glossary".
 
-    Of a run with text.placeholders, the addresses, numbers or tags of a line stand in its translation as they are; how
+    Of a run with text.placeholders, the addresses, numbers or tags of a line stand in its output as they are; how
     many are missing or repeated is reported on stderr, and with --json, "placeholders" counts each.
 
-    With --casing source, a translation begins with a capital if its source does, and is in capitals if its source is.
+    With --casing source, an output begins with a capital if its source does, and is in capitals if its source is.
 
-    There is a line of output for every line of input, a blank one for a blank one. With --split-sentences, a line may
-    have several sentences, which are translated alone; the scores of a line are their sums, and with --json,
-    "sentences" has the answer to each.
+    With --split-sentences, a line may have several sentences, each of which is a source; the scores of a line are their
+    sums, and with --json, "sentences" has the answer to each.
 
     Examples:
         seq2seq-attn translate runs/x test.en > test.de
@@ -158,9 +157,9 @@ def translate(
 
 
 def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
-    """The number of lines, if they can be counted, and the lines that are translated together.
+    """The number of lines, if they can be counted, and the lines that are decoded together.
 
-    A file is read twice, so that its mistakes are reported before anything is translated. From a pipe, which can be
+    A file is read twice, so that its mistakes are reported before anything is decoded. From a pipe, which can be
     read only once, lines are taken as they come.
     """
     from seq2seq_attn.files.reading import decoded_lines, iterate_lines, line_batches
@@ -253,6 +252,6 @@ def _prompted(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _answer_n_best(number: int, translation: Translation) -> None:
-    """The format of Moses. A blank line has one blank translation, so that every line number occurs."""
+    """The format of Moses. A blank line has one blank output, so that every line number occurs."""
     for text, score, *_ in translation.candidates or [("", 0.0)]:
         answer(f"{number} ||| {text} ||| {score:.6f}")

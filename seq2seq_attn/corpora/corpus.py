@@ -28,7 +28,7 @@ Languages = tuple[str, str]  # codes, as `language_code` writes them, source fir
 
 @dataclass(frozen=True)
 class ParallelCorpus:
-    """Line i of `target` translates line i of `source`; `name` is the corpus's origin, for messages."""
+    """Line i of `target` belongs to line i of `source`; `name` is the corpus's origin, for messages."""
 
     source: Sequence[str]
     target: Sequence[str]
@@ -38,7 +38,7 @@ class ParallelCorpus:
         if len(self.source) != len(self.target):
             raise UserError(
                 f"{self.name}: {len(self.source)} source lines and {len(self.target)} target lines; "
-                f"a parallel corpus has a translation for every line"
+                f"a parallel corpus has a target for every source"
             )
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ def read_parallel(source_path: Path | str | Sequence[Path], target_path: Path | 
         if len(lines) != len(target):
             raise UserError(
                 f"{path} has {len(lines)} lines and {target_path} has {len(target)}; "
-                f"line i of one must translate line i of the other"
+                f"line i of one must belong to line i of the other"
             )
         for number, line in enumerate(lines if len(paths) > 1 else (), start=1):
             if "\t" in line:

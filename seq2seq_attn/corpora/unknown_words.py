@@ -118,7 +118,7 @@ class UnknownReport:
         self.most = most
         self.lines = self.lines_with_unknown = 0
         self.count = UnknownCount(0, 0)
-        self.replaced: Counter[str | None] = Counter()  # how the unknown words of translations are replaced
+        self.replaced: Counter[str | None] = Counter()  # how the unknown words of outputs are replaced
 
     def add(self, line: str, unknown: Sequence[str]) -> None:
         """Reports the next line, with its unknown words in their order."""
@@ -135,17 +135,17 @@ class UnknownReport:
             self.say(f"line {self.lines}: {len(unknown):,} of {words:,} words {verb} unknown to this model: {listed}")
 
     def add_replaced(self, replaced_by: Iterable[str | None]) -> None:
-        """Counts the unknown words of a translation by what replaced them: `glossary`, `copy`, or None."""
+        """Counts the unknown words of an output by what replaced them: `glossary`, `copy`, or None."""
         self.replaced.update(replaced_by)
 
     def summarize(self) -> None:
         """Reports the share of unknown words in all lines, if not every line was reported by itself.
 
-        Also reports how many unknown words of translations were replaced, if any.
+        Also reports how many unknown words of outputs were replaced, if any.
         """
         if self.most is not None and self.lines_with_unknown > self.most:
             lines = f"{self.lines_with_unknown:,} of {self.lines:,} lines"
             self.say(f"in all, {self.count} are unknown to this model, in {lines}")
         if written := self.replaced.total():
             done, listed = written - self.replaced[None], self.replaced["glossary"]
-            self.say(f"replaced {done:,} of {written:,} unknown words in the translations, {listed:,} by the glossary")
+            self.say(f"replaced {done:,} of {written:,} unknown words in the outputs, {listed:,} by the glossary")

@@ -54,7 +54,7 @@ class Expected(NamedTuple):
             if len(translations) != len(each):
                 raise UserError(
                     f"{len(translations)} hypotheses but {len(each)} references; "
-                    "line i of one must translate the same sentence as line i of the other"
+                    "line i of one must belong to line i of the other"
                 )
         if not translations:
             raise UserError("nothing to score: 0 hypotheses and 0 references; give at least one line of each")

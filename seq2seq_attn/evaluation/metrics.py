@@ -214,7 +214,7 @@ def find_metrics(names: Sequence[str], load: Callable[[str], ModuleType]) -> lis
         load: Imports the module of a file.
 
     Raises:
-        ValueError: There is no such metric of translations (the nearest is named), one is given twice, or the first
+        ValueError: There is no such metric of outputs (the nearest is named), one is given twice, or the first
             does not count sentences.
     """
     known = {key: metric for key, metric in METRICS.items() if metric.is_of_translations}
@@ -227,7 +227,7 @@ def find_metrics(names: Sequence[str], load: Callable[[str], ModuleType]) -> lis
         if metric is None:
             nearest = difflib.get_close_matches(own, known, n=1, cutoff=0)[0]
             raise ValueError(
-                f"there is no metric {own!r} of translations; did you mean {nearest!r}? There are {', '.join(known)}; "
+                f"there is no metric {own!r} of outputs; did you mean {nearest!r}? There are {', '.join(known)}; "
                 "name one of your own by its file, as in my_metrics.py:First"
             )
         metrics.append(register(metric) if place else metric)

@@ -149,7 +149,7 @@ def _restore(output: Path) -> None:
 
 
 def _readme(to: Target, usage: str) -> str:
-    return f"""# A translation model, exported to {to}
+    return f"""# A model, exported to {to}
 
 `{DESCRIPTION}` describes the model to programs. The tokenizers are `source.*` and `target.*`, or `joint.*` for both:
 line n of `*.vocabulary.txt` is the token with id n - 1, `*.tokenizer.json` names the kind of tokenizer, and with

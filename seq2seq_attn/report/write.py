@@ -81,9 +81,7 @@ def read_contents(folder: Path) -> Contents:
     compared = {arm for pair in contents.results.comparisons for arm in (pair.arm, pair.baseline)}
     for sentence in contents.sentences.sentences if contents.sentences else ():
         if missing := compared - sentence.translations.keys():
-            raise UserError(
-                f"{folder / SENTENCES.name}: sentence {sentence.line} has no translation by {min(missing)!r}"
-            )
+            raise UserError(f"{folder / SENTENCES.name}: sentence {sentence.line} has no output by {min(missing)!r}")
     return contents
 
 

@@ -1,4 +1,4 @@
-"""A trained model between two front ends: it translates and scores lines.
+"""A trained model between two front ends: it predicts and scores targets.
 
 A search with a shortlist also needs the lexicon of the run, which is learned on first use (`with_lexicon`).
 """
@@ -371,7 +371,7 @@ class TrainedModel:
         if options.coverage_penalty and not self.translator.attends:
             raise UserError(
                 "search.coverage_penalty: this model does not attend to single source words, so nothing says which of "
-                "them it has translated; leave it out"
+                "them it has read; leave it out"
             )
         if options.replace_unknown:
             self.text_source("search.replace_unknown")
@@ -384,7 +384,7 @@ class TrainedModel:
     def force(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
     ) -> list[Forced | None]:
-        """Log-probabilities and attention weights for given translations; None for a pair with a blank side."""
+        """Log-probabilities and attention weights for given targets; None for a pair with a blank side."""
         return self._forced(force_corpus, sources, targets, progress)
 
     def head_weights(

@@ -1,4 +1,4 @@
-"""What is asked of translations, in text; and the rules in token ids that a search keeps."""
+"""What is asked of outputs, in text; and the rules in token ids that a search keeps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from seq2seq_attn.search.rules import CorpusRules, LineRules, SearchRules
 
 
 class SourceLine(NamedTuple):
-    """A line to translate, with what is asked of its translation."""
+    """A source, with what is asked of its output."""
 
     source: str
-    prefix: str = ""  # with which the translation begins
+    prefix: str = ""  # with which the output begins
     constraints: tuple[str, ...] = ()  # words and phrases that it contains, each as often as it is given
     terms: tuple[tuple[str, str], ...] = ()  # what a glossary has of the source, and the target of each
 
@@ -32,7 +32,7 @@ class SourceLine(NamedTuple):
         return given if isinstance(given, SourceLine) else cls(given)
 
     def phrases(self, target: Codec, options: SearchOptions) -> tuple[str, ...]:
-        """What the translation must contain: the constraints, and the targets of the terms.
+        """What the output must contain: the constraints, and the targets of the terms.
 
         With `options.replace_unknown`, the term of a source word that the model cannot write is left to the replacement
         of `<unk>`.
@@ -50,7 +50,7 @@ class SourceLine(NamedTuple):
 
 
 class Constraint(NamedTuple):
-    """A word or phrase that a translation was to contain."""
+    """A word or phrase that an output was to contain."""
 
     phrase: str
     steps: tuple[int, int] | None  # the first of its tokens and the one after its last; None if it is not there
@@ -58,7 +58,7 @@ class Constraint(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """An unknown word of a translation, and what is shown in its place."""
+    """An unknown word of an output, and what is shown in its place."""
 
     step: int  # which predicted `<unk>`
     text: str  # what is shown
@@ -144,10 +144,10 @@ def lines_of(
 def rules_of(
     target: Codec, lines: Sequence[SourceLine], options: SearchOptions, first_line: int = 1
 ) -> CorpusRules | None:
-    """The rules for the translations of these lines; None if there are none.
+    """The rules for the outputs of these lines; None if there are none.
 
-    UserError, with the number of the line, counted from `first_line`: a prefix and constraints are longer than a
-    translation may be, one of them is unknown to the model, a constraint is blank, or nothing but a beam search can
+    UserError, with the number of the line, counted from `first_line`: a prefix and constraints are longer than an
+    output may be, one of them is unknown to the model, a constraint is blank, or nothing but a beam search can
     meet it; or a phrase of `options.avoid` is blank.
     """
     if not (any(line.prefix or line.constraints or line.terms for line in lines) or options.has_rules):
@@ -177,7 +177,7 @@ def rules_of(
 
 
 def kept(target: Codec, line: SourceLine, options: SearchOptions, tokens: Sequence[int]) -> tuple[Constraint, ...]:
-    """Where the tokens of a translation, without `</s>`, are what was asked of it, the prefix first."""
+    """Where the tokens of an output, without `</s>`, are what was asked of it, the prefix first."""
     prefix = target.encode(line.prefix)[:-1]
     begun = [Constraint(line.prefix, (0, len(prefix)), "prefix")] if prefix else []
     found = met(target, line.phrases(target, options), tokens)
@@ -186,7 +186,7 @@ def kept(target: Codec, line: SourceLine, options: SearchOptions, tokens: Sequen
 
 
 def met(target: Codec, phrases: Sequence[str], tokens: Sequence[int]) -> tuple[Constraint, ...]:
-    """Where the tokens of a translation, without `</s>`, are these phrases."""
+    """Where the tokens of an output, without `</s>`, are these phrases."""
     used: set[int] = set()
     found = []
     for phrase in phrases:

@@ -118,7 +118,7 @@ def train(
 def _require_device_and_packages(config: Config) -> None:
     if config.training.accelerator == "cuda" and not torch.cuda.is_available():
         raise UserError("training.accelerator=cuda, but this machine has no CUDA device; set it to auto or cpu")
-    if config.search.precision == "int8":  # the validation set is translated in this precision
+    if config.search.precision == "int8":  # the validation set is decoded in this precision
         require_int8(device_type(config.training.accelerator))
     has_pictures = config.training.attention_pictures > 0
     require_loggers(("tensorboard",) if has_pictures and config.training.loggers is None else config.training.loggers)
@@ -383,13 +383,13 @@ def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
     if options.max_length_ratio is not None:
         rule += f", and {options.max_length_ratio:g} S + {options.max_length_margin} for a source of S tokens"
         remedy = "raise search.max_length, or set search.max_length_ratio=null"
-    return f"{count:,} of {len(target):,} training targets are longer than a translation may be ({rule}); {remedy}"
+    return f"{count:,} of {len(target):,} training targets are longer than an output may be ({rule}); {remedy}"
 
 
 def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | None:
     """A warning with the number of validation targets that are changed by encoding and decoding; None if none is.
 
-    No translation can equal them. The example is one without unknown tokens, if there is one.
+    No output can equal them. The example is one without unknown tokens, if there is one.
     """
     changes = list(codec.changes(targets))
     if not changes:

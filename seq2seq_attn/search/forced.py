@@ -1,4 +1,4 @@
-"""Forced decoding: the probability and the attention weights of a given translation."""
+"""Forced decoding: the probability and the attention weights of a given target."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Call(Generic[Body]):
         return lengths
 
     async def source_lengths(self, served: ServedModel, lines: Sequence[Lines]) -> list[int]:
-        """As `lengths`, for what a model is to translate; it reads no more tokens than in training."""
+        """As `lengths`, for what a model is to predict from; it reads no more tokens than in training."""
         most = min(self.settings.max_tokens, served.model.config.data.max_length)
         return await self.lengths(served.model.trained.text_source("serve"), lines, most)
 
@@ -125,14 +125,14 @@ class Call(Generic[Body]):
         return await self.server.batches.run(task, items, lengths, is_large=is_large)
 
     async def run_on(self, task: Task, items: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
-        """The same for what follows from work that was admitted: the next step of a stream, links of translations."""
+        """The same for what follows from work that was admitted: the next step of a stream, links of outputs."""
         is_large = self.exchange.is_large
         return await self.server.batches.run(task, items, lengths, is_large=is_large, admitted=True)
 
     async def translate(
         self, served: ServedModel, lines: Sequence[SourceLine], options: SearchOptions, weights: bool = False
     ) -> list[dict[str, Any]]:
-        """The records of the translations of some lines."""
+        """The records of the outputs of some lines."""
         most = min(self.settings.max_tokens, options.max_length - 1)
         target = served.model.trained.target
         await self.lengths(target, [line.prefix for line in lines], most, "prefix")
@@ -283,7 +283,7 @@ async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
 
 @_endpoint("/v1/translate", requests.TranslateBody)
 async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
-    """Translate sentences: n best, scores, tokens; attention weights and word links if asked for."""
+    """Predict the targets of sources: n best, scores, tokens; attention weights and word links if asked for."""
     options = call.served.model.search_options(**call.body.options(call.settings))
     results = await call.translate(call.served, call.body.lines(), options, call.body.weights)
     if call.body.align:
@@ -298,13 +298,13 @@ async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
 
 @_endpoint("/v1/score", requests.PairsBody)
 async def score(call: Call[requests.PairsBody]) -> dict[str, Any]:
-    """Log-probabilities of given translations, in total and of each token."""
+    """Log-probabilities of given targets, in total and of each token."""
     return await _of_pairs(call, Task(Model.score, call.served))
 
 
 @_endpoint("/v1/align", requests.AlignBody)
 async def align(call: Call[requests.AlignBody]) -> dict[str, Any]:
-    """Links between the words of given translations, as [source word, target word], counted from 0."""
+    """Links between the words of sources and given targets, as [source word, target word], counted from 0."""
     return await _of_pairs(call, Task(tasks.align, call.served, call.body.options))
 
 
@@ -316,7 +316,7 @@ async def _of_pairs(call: Call[Any], task: Task) -> dict[str, Any]:
 
 @_endpoint("/v1/attention", requests.AttentionBody)
 async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
-    """Attention weights between a sentence and its translation; of every layer and head if asked for."""
+    """Attention weights between a source and its target; of every layer and head if asked for."""
     body, options = call.body, call.served.model.config.search
     if body.target is None:
         (length,) = await call.source_lengths(call.served, [body.source])
@@ -377,7 +377,7 @@ async def intervene(call: Call[requests.InterveneBody]) -> dict[str, Any]:
 
 @_endpoint("/v1/hypotheses", requests.HypothesesBody)
 async def hypotheses(call: Call[requests.HypothesesBody]) -> dict[str, Any]:
-    """The n best translations that begin with a prefix, with or without interventions."""
+    """The n best outputs that begin with a prefix, with or without interventions."""
     arguments, length, work = await _arguments(call, n_best=None)
 
     def answer(model: Model) -> dict[str, Any]:

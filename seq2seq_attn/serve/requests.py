@@ -76,11 +76,11 @@ class _SearchBody(SearchRequest, ModelBody):
 
 
 class TranslateBody(_SearchBody):
-    """Sentences to translate."""
+    """Sources, whose targets are predicted."""
 
     source: Lines  # a sentence, or a list of sentences
-    prefix: Lines | None = None  # how the translation of each begins
-    constraints: tuple[tuple[str, ...], ...] | None = None  # phrases that the translation of each contains
+    prefix: Lines | None = None  # how the output of each begins
+    constraints: tuple[tuple[str, ...], ...] | None = None  # phrases that the output of each contains
     glossary: dict[str, str] = Field(default_factory=dict)  # target phrases for source phrases
     weights: bool = False  # return the attention weights between tokens
     align: bool = False  # return the links between words, by forced decoding
@@ -92,13 +92,13 @@ class TranslateBody(_SearchBody):
 
 
 class PairsBody(ModelBody):
-    """Sentences and their translations."""
+    """Sources and their targets."""
 
     source: Lines
     target: Lines  # as many as in source
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The sentences with their translations. UserError: there are not as many of them."""
+        """The sources with their targets. UserError: there are not as many of them."""
         sources, targets = as_lines(self.source), as_lines(self.target)
         if len(sources) != len(targets):
             raise UserError(f"{len(sources)} sources and {len(targets)} targets; give a target for every source")
@@ -106,7 +106,7 @@ class PairsBody(ModelBody):
 
 
 class AlignBody(AlignOptions, PairsBody):
-    """Sentences and their translations, and how to link their words; see `seq2seq-attn align --help`."""
+    """Sources and their targets, and how to link their words; see `seq2seq-attn align --help`."""
 
     @property
     def options(self) -> AlignOptions:
@@ -115,7 +115,7 @@ class AlignBody(AlignOptions, PairsBody):
 
 
 class AttentionBody(ModelBody):
-    """A sentence, and its translation unless the best of the run's search is meant."""
+    """A source, and its target unless the best of the run's search is meant."""
 
     source: str
     target: str | None = None
@@ -124,10 +124,10 @@ class AttentionBody(ModelBody):
 
 
 class PrefixBody(_SearchBody):
-    """A sentence, and how its translation begins."""
+    """A source, and how its output begins."""
 
     source: Lines  # text or list of tokens
-    prefix: Lines = ()  # text or list of tokens with which the translation begins
+    prefix: Lines = ()  # text or list of tokens with which the output begins
 
     def own_arguments(self) -> dict[str, Any]:
         """The fields that are arguments of `decode_steps` and `continuations`."""
@@ -136,7 +136,7 @@ class PrefixBody(_SearchBody):
 
 
 class HypothesesBody(PrefixBody):
-    """A sentence to search for the `n_best` translations that begin with a prefix."""
+    """A source to search for the `n_best` outputs that begin with a prefix."""
 
     interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
 
@@ -144,7 +144,7 @@ class HypothesesBody(PrefixBody):
 class StepsBody(PrefixBody):
     """A sentence to decode step by step."""
 
-    target: str | None = None  # decode this translation; by default, search for one
+    target: str | None = None  # decode this target; by default, search for one
 
 
 class StreamBody(StepsBody):
@@ -160,11 +160,11 @@ class InterveneBody(StepsBody):
 
 
 class NeighborsBody(ModelBody):
-    """A sentence, whose nearest training sentences are asked for, or a step of its translation."""
+    """A source, whose nearest training sources are asked for, or those of a step of its target."""
 
     source: Lines  # text or list of tokens
     target: Lines | None = None  # text or list of tokens; by default, the best of the run's search
-    step: NonNegativeInt | None = None  # of the translation; by default, sources are compared
+    step: NonNegativeInt | None = None  # of the target; by default, sources are compared
     most: int = Field(default=10, ge=1, le=100)  # neighbors
 
 

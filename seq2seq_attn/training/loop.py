@@ -307,7 +307,7 @@ class Loop:
         scores = {"loss": negative / max(1, count)}
         if self.scoring is not None:
             with explained_memory(
-                "ran out while the validation set was translated; lower search.batch_size or search.batch_tokens"
+                "ran out while the validation set was decoded; lower search.batch_size or search.batch_tokens"
             ):
                 scores["score"] = self.scoring.score(self.model)
         return scores

@@ -143,9 +143,9 @@ def test_an_index_is_computed_once_and_no_more_than_its_most_vectors(model, cach
 
 
 def test_what_cannot_be_answered_is_one_line(model, monkeypatch):
-    with pytest.raises(UserError, match="step 3: this translation has steps 0 to 2"):
+    with pytest.raises(UserError, match="step 3: this target has steps 0 to 2"):
         model.neighbors("a", "y z", step=3)
-    with pytest.raises(UserError, match="target: sources are compared without their translations"):
+    with pytest.raises(UserError, match="target: sources are compared without their targets"):
         model.neighbors("a", "y z")
     with pytest.raises(UserError, match="beam_size: options of a search, and nothing is searched for here"):
         model.neighbors("a", beam_size=2)

@@ -597,7 +597,7 @@ def test_what_does_not_fit_into_a_table_of_positions_is_refused_in_one_line():
             model.require_short(*lines)
         with pytest.raises(UserError, match=rf"^the test set, {message}"):
             score_references(model, ParallelCorpus(*lines, "the test set"))
-    with pytest.raises(UserError, match=r"^this translation: 10 tokens, and this model has 9 positions"):
+    with pytest.raises(UserError, match=r"^this target: 10 tokens, and this model has 9 positions"):
         run(model, SOURCE, target)
     for search in (run, lambda *_, **given: continuations(model, SOURCE, **given)):
         with pytest.raises(UserError, match=r"^this prefix and what follows it: 10 tokens"):

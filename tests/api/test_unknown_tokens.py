@@ -95,9 +95,7 @@ def test_translate_counts_what_it_replaced(model, letter, tmp_path, capsys):
     for more, listed in ((), 0), (("--glossary", str(tmp_path / "terms")), 3):
         with pytest.raises(SystemExit):
             main([*command, *more])
-        assert (
-            f"replaced 3 of 3 unknown words in the translations, {listed} by the glossary\n" in capsys.readouterr().err
-        )
+        assert f"replaced 3 of 3 unknown words in the outputs, {listed} by the glossary\n" in capsys.readouterr().err
 
 
 def test_a_model_of_lower_case_writes_the_case_of_its_source(backwards, tmp_path):

@@ -1,4 +1,4 @@
-"""`align` and `score`: word alignments and log-probabilities of given translations."""
+"""`align` and `score`: word alignments and log-probabilities of given targets."""
 
 import json
 

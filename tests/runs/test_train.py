@@ -206,11 +206,11 @@ def test_long_lines_are_reported_in_training_and_truncated_in_translation(config
     [
         (
             {"max_length": 4, "max_length_ratio": None},  # targets of 4 and 5 tokens, and `</s>`
-            "20 of 40 training targets are longer than a translation may be (search.max_length=4); raise it",
+            "20 of 40 training targets are longer than an output may be (search.max_length=4); raise it",
         ),
         (
             {"max_length_ratio": 0.5, "max_length_margin": 2},  # limits of 4 and 5 for sources of 5 and 6
-            "20 of 40 training targets are longer than a translation may be (search.max_length=256, and 0.5 S + 2 for "
+            "20 of 40 training targets are longer than an output may be (search.max_length=256, and 0.5 S + 2 for "
             "a source of S tokens); raise search.max_length, or set search.max_length_ratio=null",
         ),
         ({"max_length": 6, "max_length_ratio": None}, None),

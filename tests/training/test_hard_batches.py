@@ -162,7 +162,7 @@ def test_memory_that_runs_out_again_names_the_setting(tmp_path, each_loss):
 
 def test_memory_that_runs_out_in_validation_names_the_setting(tmp_path):
     with pytest.raises(
-        UserError, match=r"memory ran out while the validation set was translated; lower search\.batch_size"
+        UserError, match=r"memory ran out while the validation set was decoded; lower search\.batch_size"
     ):
         run(tmp_path, validate=ask_for_too_much)
 
