@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.corpora.display import Display, picture_of
 from seq2seq_attn.corpora.encoded import Items, padded
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig
 from seq2seq_attn.corpora.source import token_mask
@@ -57,6 +58,9 @@ class ImagesFrontEnd(FrontEnd):
             raise UserError(f"{line}: an array of shape {image.shape}, and source.height is {self.height}")
         return image.T.astype(np.float32)
 
+    def display(self, line: str) -> Display:
+        return Display(picture_of(self.encode(line))[::-1])  # the first row is on top, other than of frames
+
     def collate(self, items: Items) -> Images:
         return Images(*map(torch.from_numpy, padded(items)))
 
@@ -80,6 +84,9 @@ class Grid(Encoder):
         super().__init__()
         self.state_size = state_size
         self.convolution = nn.Conv2d(3, state_size, kernel_size=4, stride=2, padding=1)
+
+    def rows(self, source: Images) -> int:
+        return source.columns.shape[2] // 2
 
     def forward(self, source: Images) -> Encoded:
         is_column = token_mask(source.lengths, source.columns)

@@ -503,7 +503,8 @@ class Model:
         if words and ensemble:
             raise UserError("words=True: weights between words are those of one model; leave out ensemble")
         if target is None and not words:
-            return self.translate([source], weights=True, ensemble=ensemble, **search)[0].attention
+            found = self.translate([source], weights=True, ensemble=ensemble, **search)[0].attention
+            return replace(found, display=self.trained.display(source), grid=self.trained.rows(source))
         target = self._target(source, target, search | ({"ensemble": ensemble} if ensemble else {}))
         (forced,) = self.trained.force([source], [target])
         if forced is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
@@ -22,6 +22,7 @@ from seq2seq_attn.analysis.other_models import as_array, is_generated, of_output
 from seq2seq_attn.api.answers import Alignments, PairLinks
 from seq2seq_attn.api.heads import HeadTable
 from seq2seq_attn.api.tables import Answers
+from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.evaluation.alignment import Gold, GoldCorpus, Links, parse_links, read_gold
@@ -32,7 +33,7 @@ from seq2seq_attn.evaluation.attention_weights import (
     links_of,
     measure_heads,
 )
-from seq2seq_attn.options import AlignOptions, LinkOptions, takes
+from seq2seq_attn.options import AlignmentRow, AlignOptions, LinkOptions, takes
 from seq2seq_attn.strict import parse
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class AttentionView(CrossAttention):
     """
 
     title: str = TITLE
+    display: Display | None = field(default=None, repr=False)  # of a source that is not text
+    grid: int = field(default=1, repr=False)  # rows of its states
 
     @property
     def entropy(self) -> float | None:
@@ -120,11 +123,20 @@ class AttentionView(CrossAttention):
     def plot(self) -> Figure:
         """Heat maps as a `matplotlib.figure.Figure`: one row per layer and one column per head; gold links outlined.
 
-        `view.head(2, 1).plot()` draws one head, `view.mean().plot()` the mean of all.
+        `view.head(2, 1).plot()` draws one head, `view.mean().plot()` the mean of all. A source of sounds or frames is
+        drawn above the weights, along the same axis of time; one of images once for each target token, clear where the
+        step read it and in fog elsewhere.
         """
-        from seq2seq_attn.report.heat_maps import heads_figure
+        from seq2seq_attn.report.heat_maps import heads_figure, seen_figure
 
+        if self.display is not None:
+            picture, seconds = self.display.picture, self.display.seconds
+            return seen_figure(self.layers, picture, seconds, self.grid, self.target, self.title)
         return heads_figure(self.layers, self.source, self.target, self.title, self.gold_cells)
+
+    def words(self, row: AlignmentRow = "predicted") -> AttentionView:
+        """The weights between words, as by `CrossAttention.words`; those of a source without text are its positions."""
+        return replace(super().words(row), display=None, grid=1)
 
     def mean(self) -> AttentionView:
         """The mean over all layers and heads alone."""
@@ -201,7 +213,8 @@ def forced_view(model: TrainedModel, source: str, target: str, layers: Sequence[
     found = token_attention(model, source, target, layers)
     known = model.target.vocabulary
     labels = tuple(each if each in known else stand_in(each) for each in found.target)
-    return replace(AttentionView(**vars(found)), target=labels)
+    view = replace(AttentionView(**vars(found)), target=labels)
+    return replace(view, display=model.display(source, is_cut=False), grid=model.rows(source))
 
 
 def attending(found: AttentionView) -> AttentionView:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
+from seq2seq_attn.corpora.display import Display, picture_of
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.unknown_words import UnknownCount
@@ -60,6 +63,11 @@ class FrontEnd(ABC):
     def labels(self, line: str) -> list[str]:
         """What to call each position of the item in a picture of attention; by default its number, from 1."""
         return [str(number) for number in range(1, len(self.encode(line)) + 1)]
+
+    def display(self, line: str) -> Display | None:
+        """What the source of a line looks and sounds like; by default a picture of an item that is an array (L, F)."""
+        item = self.encode(line) if self.names_files else ()
+        return Display(picture_of(np.asarray(item))) if np.ndim(item) == 2 else None
 
     def words(self, line: str) -> list[str]:
         """The units that alignments refer to by their indices; by default every position is one."""

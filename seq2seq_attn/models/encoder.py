@@ -34,6 +34,10 @@ class Encoder(nn.Module, ABC):
     def forward(self, source: Any) -> Encoded:
         """The states of a batch of sources, a `Source`. Padding has no effect on them."""
 
+    def rows(self, source: Any) -> int:
+        """How many rows the grid has whose cells, row by row, are the states of this batch; 1: they are a sequence."""
+        return 1
+
     def embed(self, source: Source) -> Tensor:
         """The input (B, L, E) to which gradients are taken, such as embedded tokens. NotImplementedError: none."""
         raise NotImplementedError(f"{type(self).__name__} does not define embed")

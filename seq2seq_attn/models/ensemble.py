@@ -66,6 +66,9 @@ class Ensemble(Seq2Seq):
         weights = _mean_weights([each.weights for each in decoded]) if need_weights else None
         return Decoded(_mean_logits(logits).view(*inputs.shape, -1), weights)
 
+    def rows(self, source: Source) -> int:
+        return self._each(lambda member: member.rows(source))[0]  # type: ignore[no-any-return]
+
     @property
     def attends(self) -> bool:
         """Whether every member reads individual states of the source; if not, all weights are 0."""

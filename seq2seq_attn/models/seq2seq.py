@@ -255,6 +255,10 @@ class Seq2Seq(nn.Module, ABC):
         """
         raise self._missing("encode_embedded")
 
+    def rows(self, source: Source) -> int:
+        """How many rows the grid of the states has, as `Encoder.rows`; 1: they are a sequence."""
+        return 1
+
     def encoder_states(self, source: Source) -> Encoded:
         """h_1 .. h_S of each source. NotImplementedError if the model has no encoder with such states."""
         raise self._missing("encoder_states")
@@ -291,6 +295,9 @@ class EncoderDecoder(Seq2Seq):
 
     def _memory(self, encoded: Encoded, source: Source) -> Memory:
         return Memory(self.prepare(encoded), encoded.is_state, self.head.prepare(source))
+
+    def rows(self, source: Source) -> int:
+        return self.encoder.rows(source)
 
     def encoder_states(self, source: Source) -> Encoded:
         encoded: Encoded = self.encoder(source)

@@ -1,5 +1,8 @@
 """Attention as heat maps: a sentence pair in one or several arms, and every layer and head of a pair.
 
+A source that is not text is drawn as a picture: above the weights, whose columns it shares, or below a fog that the
+weights lift from it.
+
 Figures are laid out in inches, from the measured lengths of their words, so that nothing is cut, and all cells have one
 size.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,6 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextPath
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from seq2seq_attn.report.figures import Picture, drawing
@@ -119,6 +123,133 @@ def heads_figure(
     return figure
 
 
+def seen_figure(
+    layers: Sequence[NDArray[Any]],
+    picture: NDArray[Any],
+    seconds: float | None,
+    grid: int,
+    rows: Sequence[str],
+    title: str,
+) -> Figure:
+    """The weights `layers[l][h]` (rows, S) on a source that is a picture, whose states are a grid of `grid` rows.
+
+    The states of a sequence are columns of heat maps, one row per layer and one column per head, with the picture above
+    them; the axis is in seconds if they are known. A grid is shown once for each target token and head: the picture is
+    clear where the weight is the largest of the step, and in fog where it is 0 (after Xu et al. 2015, Figure 3).
+    """
+    with drawing([title, *rows]):
+        if grid > 1:
+            return _in_fog(layers, picture, grid, rows, title)
+        return _below_picture(layers, picture, seconds, rows, title)
+
+
+def _below_picture(
+    layers: Sequence[NDArray[Any]], picture: NDArray[Any], seconds: float | None, rows: Sequence[str], title: str
+) -> Figure:
+    heads, is_one = max(map(len, layers)), len(layers) == len(layers[0]) == 1
+    size, cell, width = (WORD, 0.22, 6.4) if is_one else (TOKEN, 0.11, 2.4)
+    height = min(max(width * picture.shape[0] / picture.shape[1], 0.4), 1.6)
+    name = 0.0 if is_one else _longest([f"layer {len(layers)}"], NUMBER)
+    number = EDGE if is_one else 0.3
+    space = Space(
+        panel=(width, max(cell * len(rows), name)),
+        left=_longest(rows, size) + number,
+        top=height + EDGE / 2 + (0.0 if is_one else _height("")),
+        bottom=0.5,
+        between=(0.3, 0.15),
+    )
+    figure, panels, bar = _grid(len(layers), heads, space, title)
+    most = max(float(layer.max()) for layer in layers)  # of many states, each has little weight
+    length = seconds or picture.shape[1]
+    for axes in panels.flat:
+        axes.set_axis_off()
+    for (layer, head), matrix in _numbered(layers):
+        axes = panels[layer, head]
+        axes.set_axis_on()
+        image = axes.imshow(
+            matrix,
+            cmap="Blues",
+            vmin=0,
+            vmax=most,
+            interpolation="none",
+            aspect="auto",
+            extent=(0, length, len(rows), 0),
+        )
+        axes.grid(visible=False)
+        axes.spines[:].set(visible=True, color="#BBBBBB")
+        axes.set_yticks(np.arange(len(rows)) + 0.5, rows if head == 0 else [""] * len(rows), fontsize=size)
+        axes.tick_params(axis="y", length=0, pad=1 if size == TOKEN else 3)
+        if layer == len(layers) - 1:
+            axes.set_xticks([tick for tick in MaxNLocator(8 if is_one else 4).tick_values(0, length) if tick <= length])
+            axes.set_xlabel("position" if seconds is None else "seconds", fontsize=NUMBER)
+        else:
+            axes.tick_params(axis="x", length=0, labelbottom=False)
+        if layer == 0:
+            box = axes.get_position()
+            up, gap = height / figure.bbox_inches.height, EDGE / 2 / figure.bbox_inches.height
+            above = figure.add_axes((box.x0, box.y1 + gap, box.width, up))
+            _show(above, picture, (0, length, 0, 1))
+            above.set_title("" if is_one else f"head {head}", fontsize=NUMBER)
+        if head == 0 and not is_one:
+            axes.set_ylabel(f"layer {layer}", fontsize=NUMBER)
+    _color_bar(figure, image, bar, most)
+    return figure
+
+
+FOG = (0.49, 0.53, 0.58)
+DENSITY = 0.85  # of the fog where a weight is 0
+
+
+def _in_fog(
+    layers: Sequence[NDArray[Any]], picture: NDArray[Any], grid: int, rows: Sequence[str], title: str
+) -> Figure:
+    heads, is_one = list(_numbered(layers)), len(layers) == len(layers[0]) == 1
+    width = min(max(math.sqrt(1.4 * picture.shape[1] / picture.shape[0]), 0.7), 4)
+    columns = min(len(rows), max(1, int(8 / width)))
+    lines = math.ceil(len(rows) / columns)
+    names = [_wrapped(row, width) for row in rows]
+    below = max(map(_height, names)) + EDGE
+    labels = [f"layer {layer}, head {head}" for (layer, head), _ in heads]
+    space = Space(
+        panel=(width, width * picture.shape[0] / picture.shape[1]),
+        left=0.0 if is_one else _longest(labels, NUMBER) + EDGE,
+        top=0.0,
+        bottom=below,
+        between=(0.12, below),
+    )
+    figure, panels, bar = _grid(len(heads) * lines, columns, space, title, bar=0)
+    bar.remove()
+    for axes in panels.flat:
+        axes.set_axis_off()
+    for number, (label, (_, weights)) in enumerate(zip(labels, heads, strict=True)):
+        own = panels[number * lines : (number + 1) * lines].flat
+        for axes, row, name in zip(own, weights.reshape(len(rows), grid, -1), names, strict=False):
+            extent = (0, row.shape[1], row.shape[0], 0)
+            _show(axes, picture, extent)
+            fog = np.empty((*row.shape, 4))
+            fog[..., :3] = FOG
+            fog[..., 3] = DENSITY * (1 - row / (row.max() or 1))
+            axes.imshow(fog, interpolation="nearest", aspect="auto", extent=extent)
+            axes.set_xlabel(name, fontsize=WORD)
+        if not is_one:
+            own[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=NUMBER)
+    return figure
+
+
+def _numbered(layers: Sequence[NDArray[Any]]) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
+    """Each matrix with the numbers of its layer and head."""
+    return (((number, head), matrix) for number, layer in enumerate(layers) for head, matrix in enumerate(layer))
+
+
+def _show(axes: Axes, picture: NDArray[Any], extent: tuple[float, float, float, float]) -> None:
+    """The picture of a source, without ticks."""
+    axes.set_axis_on()
+    axes.imshow(picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest", aspect="auto", extent=extent)
+    axes.set(xticks=(), yticks=())
+    axes.grid(visible=False)
+    axes.spines[:].set(visible=True, color="#BBBBBB")
+
+
 def _outline(axes: Axes, cells: Iterable[tuple[int, int]], width: float) -> None:
     """Outlines the cells (column, row) of a heat map."""
     for column, row in cells:
@@ -126,9 +257,11 @@ def _outline(axes: Axes, cells: Iterable[tuple[int, int]], width: float) -> None
         axes.add_patch(box).set(clip_on=False, zorder=3)
 
 
-def _grid(rows: int, columns: int, space: Space, title: str) -> tuple[Picture, NDArray[Any], Axes]:
+BAR = 0.75  # inches: the color bar, its numbers and its label
+
+
+def _grid(rows: int, columns: int, space: Space, title: str, bar: float = BAR) -> tuple[Picture, NDArray[Any], Axes]:
     """A figure with a title, its panels (rows, columns), and at their right the axes of a color bar with its label."""
-    bar = 0.75  # inches: the color bar, its numbers and its label
     across, down = (
         count * size + (count - 1) * gap
         for count, size, gap in zip((columns, rows), space.panel, space.between, strict=True)
@@ -174,8 +307,9 @@ def _heat_map(
     return image
 
 
-def _color_bar(figure: Figure, image: AxesImage, axes: Axes) -> None:
-    figure.colorbar(image, cax=axes, ticks=[0, 0.5, 1]).set_label(WEIGHT, fontsize=NUMBER)
+def _color_bar(figure: Figure, image: AxesImage, axes: Axes, most: float = 1.0) -> None:
+    digits = None if most == 1 else "%.2g"
+    figure.colorbar(image, cax=axes, ticks=[0, most / 2, most], format=digits).set_label(WEIGHT, fontsize=NUMBER)
 
 
 def _caption(maps: Sequence[AttentionMap]) -> str:

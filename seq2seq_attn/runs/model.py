@@ -23,6 +23,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.casing import cased_as
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.encoded import Item
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.corpora.lexicon import Lexicon, learn_lexicon
@@ -348,16 +349,36 @@ class TrainedModel:
         Args:
             line: The line.
             states: The number of the encoder's states, if they are to be named: state k of S has the label of position
-                ⌊k L / S⌋ of L.
+                ⌊k L / S⌋ of L. In a grid, this holds for the states of each row, and the number of the row precedes.
             is_cut: Whether the positions are those that a search reads, or all.
         """
         labels = self.source.labels(line) if line.strip() else []
-        return tuple(_spread(self.source.cut(labels, self.longest_source) if is_cut else labels, states))
+        read = self.source.cut(labels, self.longest_source) if is_cut else labels
+        if states is None or (rows := self.rows(line)) == 1:
+            return tuple(_spread(read, states))
+        columns = _spread(read, states // rows)
+        return tuple(f"{row}:{label}" for row in range(1, rows + 1) for label in columns)
 
     def source_words(self, line: str, states: int) -> list[int]:
         """The word of a line that each of this many states is of, as in `source_labels`; `</s>` is of none."""
-        words = self.source.word_indices(line)
-        return words if states == len(words) + self.source.marks else _spread(words, states)
+        words, rows = self.source.word_indices(line), self.rows(line)
+        if rows == 1 and states == len(words) + self.source.marks:
+            return words
+        return _spread(words, states // rows) * rows
+
+    def rows(self, line: str) -> int:
+        """How many rows the grid of a line's states has (`Encoder.rows`); 1: they are a sequence, as those of text."""
+        if not self.source.names_files or not line.strip():
+            return 1
+        return self.translator.rows(self.source.collate([self.source.encode(line)]))
+
+    def display(self, line: str, *, is_cut: bool = True) -> Display | None:
+        """What the positions of a line look and sound like that a search reads, or all; None if it is text."""
+        found = self.source.display(line)
+        length = self.source.length(self.source.encode(line)) if found and is_cut else 0
+        if found is None or length <= self.longest_source:
+            return found
+        return found.first(self.longest_source / length)
 
     def unknown_words(self, pairs: ParallelCorpus) -> UnknownWords:
         """How many words of the sources and of the targets the model does not know."""

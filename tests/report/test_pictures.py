@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from seq2seq_attn.report.figures import by_length_figure, learning_curve_figure, line_style, render
-from seq2seq_attn.report.heat_maps import attention_figure, heads_figure
+from seq2seq_attn.report.heat_maps import attention_figure, heads_figure, seen_figure
 from seq2seq_attn.results.attention import ATTENTION, AttentionMap
 from seq2seq_attn.results.curves import CURVES, Curve
 from seq2seq_attn.results.results import Results
@@ -161,6 +161,12 @@ def test_cells_are_squares_of_one_size_in_all_arms():
 def test_no_text_of_a_grid_of_heads_is_cut_or_hides_another(heads, columns, rows):
     layers = [np.full((count, len(rows), len(columns)), 1 / len(columns)) for count in heads]
     assert_readable(heads_figure(layers, columns, rows, "cross-attention of the decoder"))
+
+
+@pytest.mark.parametrize("grid", [1, 4])
+def test_no_text_beside_the_picture_of_a_source_is_cut_or_hides_another(grid):
+    layers, rows = [np.full((count, 3, 12), 1 / 12) for count in (1, 2)], (LONG[0], "a", "</s>")
+    assert_readable(seen_figure(layers, np.zeros((20, 90)), None, grid, rows, "attention"))
 
 
 def assert_readable(figure):

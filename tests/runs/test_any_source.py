@@ -109,6 +109,19 @@ def test_a_state_is_called_by_the_first_of_its_frames(model, files):
     assert {word for word, _ in found.words} <= {"1", "3", "5", "7"}
 
 
+def test_attention_to_frames_is_drawn_below_them(model, files):
+    source = next(line for line in files[0] if len(np.load(line)) == 8)
+    view = model.attention(source)
+    figure = view.plot()
+    matrix, picture = (axes.images[0] for axes in figure.axes if axes.images)
+    assert matrix.get_extent()[:2] == picture.get_extent()[:2] == [0, 8]
+    np.testing.assert_array_equal(matrix.get_array(), view.weights)
+    frames = np.load(source)
+    assert np.argmin(picture.get_array()[:, 0]) == 4 - np.argmax(frames[0])  # the first feature is at the bottom
+    assert view.head(0).plot().axes[0].images
+    assert view.words().display is None
+
+
 def test_links_are_compared_with_gold_links_between_frames_and_words(model, data, files, tmp_path):
     pairs = list(zip(*files, strict=True))
     found = model.align(pairs).agreement(data / "test.align")

@@ -80,3 +80,22 @@ def test_images_are_trained_searched_aligned_and_compared(experiment, data, tmp_
     assert alone[0].log_probability == pytest.approx(together[position].log_probability, abs=1e-4)
     (links,) = model.align([(narrow, "a")])
     assert all(0 <= column < 4 for column, _ in links.links)
+    # The cells of every row begin at the first column, and each is called by its row and its first column.
+    assert model.attention(narrow, "a").source == ("1:1", "1:3", "2:1", "2:3", "3:1", "3:3")
+    assert model.trained.source_words(narrow, 6) == [0, 2] * 3
+
+
+def test_attention_to_an_image_is_drawn_over_it(experiment, data, tmp_path_factory):
+    model = s2s.train(
+        experiment["base"], tmp_path_factory.mktemp("run") / "run", silent=True, training={"max_epochs": 1}
+    )
+    line, target = ((data / f"test.{side}").read_text().splitlines()[0] for side in ("source", "target"))
+    view, image = model.attention(line, target), np.load(line)
+    figure = view.plot()
+    picture, fog = figure.axes[0].images
+    assert len(figure.axes) == len(target.split()) + 1  # </s>
+    brightest = np.unravel_index(image.argmax(), image.shape)
+    assert picture.get_array()[brightest] == picture.get_array().min() == 0
+    assert picture.get_array().shape == image.shape
+    weights = view.weights[0].reshape(3, image.shape[1] // 2)
+    np.testing.assert_allclose(fog.get_array()[..., 3], 0.85 * (1 - weights / weights.max()), atol=1e-6)
