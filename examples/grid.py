@@ -3,7 +3,8 @@
     source: {kind: grid.py:ImagesConfig, height: 28}
     model: {encoder: {kind: grid.py:GridConfig, state_size: 256}}
 
-Each line of a source file is the path of an array (height, width) of gray values, as NumPy saves it.
+Each line of a source file is the path of an array (height, width) of gray values, as NumPy saves it. The package reads
+pictures by a front end and an encoder of its own (docs/sources.md); this file shows that yours need nothing else.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny, field_va
 from seq2seq_attn.attention import user_code
 from seq2seq_attn.corpora.codec import TextConfig
 from seq2seq_attn.corpora.front_end import FrontEndConfig
+from seq2seq_attn.corpora.images import ImageConfig as ImageConfig  # which registers its kind
 from seq2seq_attn.corpora.languages import without_rules
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer

@@ -81,6 +81,10 @@ class Frames(NamedTuple):
         return self._replace(frames=self.frames[rows.to(self.frames.device), : int(lengths.max())], lengths=lengths)
 
 
+class Pixels(Frames):
+    """A batch of images of the same height, whose frames (B, W, height, channels) are their columns, left to right."""
+
+
 def token_mask(lengths: Tensor, padded: Tensor) -> Tensor:
     """(B, L) bool on the device of `padded` (B, L, ...): True at the first `lengths` (B,) positions of each row."""
     positions = torch.arange(padded.shape[1], device=padded.device)

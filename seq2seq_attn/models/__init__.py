@@ -1,8 +1,15 @@
 """Translation models behind one interface (`seq2seq.py`). Importing this package registers its families."""
 
+from seq2seq_attn.models.encoders import ConvolutionalGridConfig
 from seq2seq_attn.models.factored import FactoredEncoderConfig
 from seq2seq_attn.models.multi_source import MultiSourceEncoderConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
 
-__all__ = ["FactoredEncoderConfig", "MultiSourceEncoderConfig", "RecurrentConfig", "TransformerConfig"]
+__all__ = [
+    "ConvolutionalGridConfig",
+    "FactoredEncoderConfig",
+    "MultiSourceEncoderConfig",
+    "RecurrentConfig",
+    "TransformerConfig",
+]

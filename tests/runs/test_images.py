@@ -1,13 +1,15 @@
-"""A source of images, in one file outside the package: the states are cells of a grid, and the mask is no prefix."""
+"""A source of images: by the parts of the package, and in one file outside it, where the mask is no prefix."""
 
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
+from seq2seq_attn.errors import UserError
 
 FILE = Path(__file__).parents[2] / "examples" / "grid.py"
 WORDS = "abc"
@@ -25,8 +27,10 @@ def data(tmp_path_factory):
             for place, word in enumerate(sentence):
                 image[2 * word : 2 * word + 2, 4 * place : 4 * place + 4] += 1
             np.save(path, image)
+            Image.fromarray((255 * (image + 1) / 3).clip(0, 255).astype(np.uint8)).save(path.with_suffix(".png"))
+        pictures = (path.with_suffix(".png") for path in names)
         targets = (" ".join(WORDS[word] for word in sentence) for sentence in sentences)
-        for side, lines in {"source": map(str, names), "target": targets}.items():
+        for side, lines in {"source": names, "pictures": pictures, "target": targets}.items():
             (folder / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines))
     shutil.copy(FILE, folder / "grid.py")
     return folder
@@ -99,3 +103,34 @@ def test_attention_to_an_image_is_drawn_over_it(experiment, data, tmp_path_facto
     assert picture.get_array().shape == image.shape
     weights = view.weights[0].reshape(3, image.shape[1] // 2)
     np.testing.assert_allclose(fog.get_array()[..., 3], 0.85 * (1 - weights / weights.max()), atol=1e-6)
+
+
+def test_pictures_are_read_by_the_parts_of_the_package(experiment, data, tmp_path):
+    lines = {part: {**files, "source": f"{data}/{part}.pictures"} for part, files in experiment["base"]["data"].items()}
+    encoder = {"kind": "convolutional_grid", "channels": [16], "network": {"kind": "recurrent", "hidden_size": 8}}
+    values = experiment["base"] | {
+        "data": lines,
+        "source": {"kind": "image", "height": 6},
+        "model": experiment["base"]["model"] | {"encoder": encoder},
+    }
+    model = s2s.train(values, tmp_path / "run", silent=True, training={"max_epochs": 8, **constant(0.02)})
+    sources, targets = ((data / f"test.{side}").read_text().splitlines() for side in ("pictures", "target"))
+    found = model.translate(sources).sentences
+    assert sum(ours == theirs for ours, theirs in zip(found, targets, strict=True)) >= 10
+    assert s2s.load(tmp_path / "run").translate(sources).sentences == found  # with the normalization that was learned
+
+    # A cell of two by two pixels is called by its row and its first column.
+    wide = next(line for line, target in zip(sources, targets, strict=True) if len(target.split()) == 3)
+    called = tuple(f"{row}:{column}" for row in (1, 2, 3) for column in range(1, 12, 2))
+    assert model.attention(wide).source == called
+    np.testing.assert_array_equal(model.trained.display(wide).picture, np.asarray(Image.open(wide)))
+
+    (tmp_path / "broken.png").write_bytes((data / "test-0.png").read_bytes()[:40])
+    for name in ("broken.png", "none.png"):
+        with pytest.raises(UserError, match=rf"line 2: .*{name}: "):
+            model.translate([sources[0], str(tmp_path / name)])
+    (tmp_path / "list").write_text("".join(f"{line}\n" for line in [*sources[:3], tmp_path / "broken.png"]))
+    broken = lines["test"] | {"source": str(tmp_path / "list"), "target": str(tmp_path / "targets")}
+    (tmp_path / "targets").write_text("a\n" * 4)
+    with pytest.raises(UserError, match=r"list and .*targets, line 4: .*broken\.png: "):
+        s2s.train(values, tmp_path / "other", silent=True, data={"train": broken})
