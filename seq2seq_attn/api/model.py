@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.view import AttentionView
     from seq2seq_attn.export import Target
     from seq2seq_attn.models.seq2seq import Seq2Seq
+    from seq2seq_attn.search.hypotheses import Hypothesis
 
 Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
@@ -256,18 +257,7 @@ class Model:
                 progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
             for line, hypotheses in zip(lines, found, strict=True):
                 source = line.source
-                target = trained.target.given(source)
-                candidates = tuple(
-                    Candidate(
-                        trained.text(line, each, options),
-                        each.score,
-                        each.log_probability,
-                        kept(target, line, options, each.tokens),
-                        trained.replacements(line, each, options),
-                        target.placed(source, each.tokens),
-                    )
-                    for each in hypotheses
-                )
+                candidates = tuple(_candidate(trained, line, each, options) for each in hypotheses)
                 attention = searched_attention(trained, source, hypotheses) if weights else None
                 unknown = tuple(trained.source.unknown_words(source))
                 yield Translation(source, candidates, attention, trained.source_labels(source), unknown)
@@ -789,6 +779,13 @@ def _corpus(pairs: Pairs) -> ParallelCorpus:
         sources.append(pair[0])
         targets.append(pair[1])
     return ParallelCorpus(sources, targets, "pairs")
+
+
+def _candidate(trained: TrainedModel, line: SourceLine, found: Hypothesis, options: SearchOptions) -> Candidate:
+    text, replaced = trained.shown(line, found, options)
+    target = trained.target.given(line.source)
+    asked, placed = kept(target, line, options, found.tokens), target.placed(line.source, found.tokens)
+    return Candidate(text, found.score, found.log_probability, asked, replaced, placed)
 
 
 def _refuse_unused_options(nothing_is_searched: bool, search: Mapping[str, Any]) -> None:

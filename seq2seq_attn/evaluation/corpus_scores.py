@@ -14,7 +14,7 @@ lines but one, in train.de, where Moses turned an apostrophe `’` into a double
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -153,11 +153,10 @@ def _comet_prediction(translations: Sequence[str], expected: Expected) -> tuple[
         return None
     expected.require_pairs(translations)
     require_comet(expected.comet)
-    scorer = _comet_model(expected.comet)
-    sides = zip(expected.sources, translations, expected.references[0], strict=True)
-    rows = [{"src": source, "mt": ours, "ref": theirs} for source, ours, theirs in sides]
+    predict = _comet_model(expected.comet)
+    lines = tuple(zip(expected.sources, translations, expected.references[0], strict=True))
     settings = f"model:{expected.comet.stem}|scale:100|version:unbabel-comet-{version('unbabel-comet')}"
-    return scorer.predict(rows, progress_bar=False), settings
+    return predict(lines), settings
 
 
 def require_comet(model: Path) -> None:
@@ -171,12 +170,21 @@ def require_comet(model: Path) -> None:
 
 
 @lru_cache(maxsize=1)  # it takes longer to load than to use
-def _comet_model(model: Path) -> Any:
+def _comet_model(model: Path) -> Callable[[tuple[tuple[str, str, str], ...]], Any]:
+    """What the model of this checkpoint says of lines (source, translation, reference)."""
     try:
         from comet import load_from_checkpoint
     except ImportError as error:
         raise UserError(f"COMET cannot be used ({error}); install it: pip install unbabel-comet") from None
-    return load_from_checkpoint(str(model))
+    scorer = load_from_checkpoint(str(model))
+
+    @lru_cache(maxsize=32)  # the score of an output and those of its lines follow from one prediction
+    def predict(lines: tuple[tuple[str, str, str], ...]) -> Any:
+        return scorer.predict(
+            [dict(zip(("src", "mt", "ref"), line, strict=True)) for line in lines], progress_bar=False
+        )
+
+    return predict
 
 
 def bleu_metric(

@@ -294,23 +294,32 @@ class TrainedModel:
         return [self.text(line, best[0], options) if best else "" for line, best in found]
 
     def text(self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions) -> str:
-        """A hypothesis, found with these options, as a line of text; an unknown token is shown as `<unk>`.
+        """A hypothesis, found with these options, as a line of text; see `shown`."""
+        return self.shown(source, hypothesis, options)[0]
 
-        With `options.replace_unknown`, the `replacements` are shown instead; `options.casing` leaves their case.
+    def shown(
+        self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions
+    ) -> tuple[str, tuple[Replacement, ...]]:
+        """A hypothesis, found with these options, as a line of text, and what its unknown tokens were replaced by.
+
+        An unknown token is shown as `<unk>` or, with `options.replace_unknown`, as its replacement, whose case
+        `options.casing` leaves.
         """
         line = SourceLine.of(source).source
-        replaced = [each.text for each in self.replacements(source, hypothesis, options)]
-        text = self.target_of(line).decode(hypothesis.tokens, replaced)
-        if options.casing is None:
-            return text
-        kept = (*replaced, *self.target.placeholders.values(line), *self.target.tokenizer.protected, SPECIALS[UNK])
-        return cased_as(self.text_source("search.casing").read(line), text, kept)
+        replaced = self._replacements(source, hypothesis, options)
+        stand_ins = [each.text for each in replaced]
+        text = self.target_of(line).decode(hypothesis.tokens, stand_ins)
+        if options.casing is not None:
+            placed = self.target.placeholders.values(line)
+            kept = (*stand_ins, *placed, *self.target.tokenizer.protected, SPECIALS[UNK])
+            text = cased_as(self.text_source("search.casing").read(line), text, kept)
+        return text, replaced
 
     def target_of(self, source: str | Sequence[str]) -> Codec:
         """The codec of the target for a source; if that is a list of tokens, its placeholders stand for nothing."""
         return self.target.given(source) if isinstance(source, str) else self.target
 
-    def replacements(
+    def _replacements(
         self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions
     ) -> tuple[Replacement, ...]:
         """What is shown for each unknown token of a hypothesis; nothing unless `options.replace_unknown`.

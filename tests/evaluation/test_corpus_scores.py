@@ -237,12 +237,13 @@ def comet_package(monkeypatch, tmp_path):
 
     class Model:
         def predict(self, rows, progress_bar):
+            predicted.append(len(rows))
             assert all(row.keys() == {"src", "mt", "ref"} for row in rows)
             assert all(row["src"] == f"source of {row['ref']}" for row in rows)
             shares = [len({*row["mt"].split()} & {*row["ref"].split()}) / len(row["ref"].split()) for row in rows]
             return SimpleNamespace(scores=shares, system_score=sum(shares) / len(shares))
 
-    loaded = []
+    loaded, predicted = [], []
 
     def load_from_checkpoint(path):
         loaded.append(path)
@@ -253,12 +254,12 @@ def comet_package(monkeypatch, tmp_path):
     corpus_scores._comet_model.cache_clear()
     path = tmp_path / "wmt22.ckpt"
     path.touch()
-    yield path, loaded
+    yield path, loaded, predicted
     corpus_scores._comet_model.cache_clear()
 
 
-def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_package):
-    path, loaded = comet_package
+def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once_and_reads_them_once(comet_package):
+    path, loaded, predicted = comet_package
     for _ in range(2):
         score = comet(["a b", "c"], Expected([["a x", "c d e f"]], ["source of a x", "source of c d e f"], comet=path))
         assert score.value == pytest.approx(100 * (1 / 2 + 1 / 4) / 2)
@@ -268,6 +269,9 @@ def test_comet_scores_sentences_with_a_local_model_that_is_loaded_once(comet_pac
         ["a b", "c"], Expected([["a x", "c d e f"]], ["source of a x", "source of c d e f"], comet=path)
     )
     assert of_lines.values == pytest.approx([50, 25])
+    assert predicted == [2]
+    other = Expected([["a x", "c d e f"]], ["source of a x", "source of c d e f"], comet=path)
+    assert comet(["a b", "c d"], other).value == pytest.approx(100 * (1 / 2 + 1 / 2) / 2)
 
 
 def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, monkeypatch):
@@ -286,7 +290,7 @@ def test_a_missing_comet_model_or_package_is_refused_with_the_way_out(tmp_path, 
 
 
 def test_comet_is_a_metric_where_sources_and_a_model_are_given(comet_package):
-    path, _ = comet_package
+    path, *_ = comet_package
     lines = ["a b c d e"]
     for test, has_comet in ((Expected([lines]), False), (Expected([lines], ["source of a b c d e"], comet=path), True)):
         scores = score_translations(lines, test, with_given_files([METRICS["bleu"]], test))
