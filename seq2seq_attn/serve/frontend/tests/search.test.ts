@@ -27,15 +27,16 @@ function decoderOf(seed: number): Decoder {
   return made as unknown as Decoder;
 }
 
-const options = (more: Partial<Options> = {}): Options => ({ beamSize: 1, nBest: 1, minLength: 1, limit: LIMIT, lengthPenalty: 1, sampling: null, ...more });
+const options = (more: Partial<Options> = {}): Options => ({ beamSize: 1, nBest: 1, minLength: 1, limit: LIMIT, lengthPenalty: 1, lengthReward: 0, sampling: null, ...more });
 
 /** All translations that end in `</s>`, the best first. */
-function all(seed: number, { minLength, lengthPenalty }: Options): { ids: number[]; score: number }[] {
+function all(seed: number, { minLength, lengthPenalty, lengthReward }: Options): { ids: number[]; score: number }[] {
   const found: { ids: number[]; score: number }[] = [];
   const go = (ids: number[], total: number): void => {
     if (ids.length === LIMIT) return;
     const own = logSoftmax(logitsAfter([BOS, ...ids], seed));
-    if (ids.length + 1 >= minLength) found.push({ ids, score: (total + own[EOS]!) / ((6 + ids.length) / 6) ** lengthPenalty });
+    const length = ids.length + 1; // `</s>` counts
+    if (length >= minLength) found.push({ ids, score: (total + own[EOS]!) / ((5 + length) / 6) ** lengthPenalty + lengthReward * length });
     for (let id = 0; id < SIZE; id += 1) if (id !== EOS && id !== PAD && id !== BOS) go([...ids, id], total + own[id]!);
   };
   go([], 0);
@@ -44,8 +45,8 @@ function all(seed: number, { minLength, lengthPenalty }: Options): { ids: number
 
 describe("a beam that holds everything", () => {
   test.each([1, 2, 3, 4, 5])("finds the best of all translations (model %i)", async (seed) => {
-    for (const lengthPenalty of [0, 1]) {
-      const given = options({ beamSize: 400, nBest: 5, lengthPenalty });
+    for (const ranking of [{ lengthPenalty: 0 }, { lengthPenalty: 1 }, { lengthPenalty: 0.5, lengthReward: 1.5 }]) {
+      const given = options({ beamSize: 400, nBest: 5, ...ranking });
       const found = await search(decoderOf(seed), [], given);
       all(seed, given).slice(0, 5).forEach((expected, rank) => {
         expect(found[rank]!.ids).toEqual(expected.ids);

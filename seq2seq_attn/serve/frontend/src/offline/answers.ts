@@ -150,6 +150,7 @@ function optionsOf(request: StepsRequest, file: ModelFile, sourceLength: number,
     minLength,
     limit: Math.max(minLength, Math.trunc(Math.min(initial.max_length - count, byRatio))),
     lengthPenalty: request.length_penalty ?? initial.length_penalty,
+    lengthReward: initial.length_reward,
     sampling: temperature === undefined ? null : { temperature, topP, seed },
   };
 }

@@ -25,6 +25,7 @@ export interface GraphInfo {
 export interface SearchOptions {
   beam_size: number;
   length_penalty: number;
+  length_reward: number;
   min_length: number;
   max_length: number;
   max_length_ratio: number | null;

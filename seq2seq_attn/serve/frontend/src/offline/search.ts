@@ -8,7 +8,8 @@ export interface Options {
   nBest: number;
   minLength: number;
   limit: number; // predicted tokens at most
-  lengthPenalty: number; // alpha in ((5 + |Y|) / 6)^alpha
+  lengthPenalty: number; // alpha in log p / ((5 + |Y|) / 6)^alpha + gamma |Y|
+  lengthReward: number; // gamma
   sampling: { temperature: number; topP: number; seed: number } | null;
 }
 
@@ -49,7 +50,9 @@ export function mostLikely(values: ArrayLike<number>, count: number): number[] {
   return best;
 }
 
-const penalty = (length: number, alpha: number): number => ((5 + length) / 6) ** alpha;
+/** What ranks hypotheses of this length, or bounds the score of those that may become as long. */
+const scoreOf = (total: number, length: number, { lengthPenalty, lengthReward }: Options): number =>
+  total / ((5 + length) / 6) ** lengthPenalty + lengthReward * length;
 
 /** The n best translations after a prefix, the best first, or n samples. */
 export async function search(decoder: Decoder, prefix: readonly number[], options: Options): Promise<Found[]> {
@@ -61,16 +64,15 @@ export async function search(decoder: Decoder, prefix: readonly number[], option
 
 /** seq2seq_attn/search/beam.py explains the rules by which it ends. */
 async function beamSearch(decoder: Decoder, prefix: readonly number[], options: Options): Promise<Found[]> {
-  const { beamSize, nBest, limit, lengthPenalty } = options;
+  const { beamSize, nBest, limit } = options;
   const ended: Found[] = [];
   const begin = await decoder.after(prefix);
   let { state } = begin;
   let tokens = [begin.token];
   let live: { ids: number[]; total: number }[] = [{ ids: [], total: 0 }];
   for (let length = 1; length <= limit; length += 1) {
-    const lp = penalty(length, lengthPenalty);
     const end = (each: (typeof live)[number], total: number, isClosed: boolean): Found =>
-      ({ ids: each.ids, isClosed, logProbability: total, score: total / lp });
+      ({ ids: each.ids, isClosed, logProbability: total, score: scoreOf(total, length, options) });
     const { logits, after } = await decoder.step(tokens, state);
     const mayEnd = length >= options.minLength;
     const candidates = live.flatMap(({ total }, parent) => {
@@ -88,8 +90,8 @@ async function beamSearch(decoder: Decoder, prefix: readonly number[], options: 
     live = kept.map(({ parent, token, total }) => ({ ids: [...live[parent]!.ids, token], total }));
     const ranked = ended.map(({ score }) => score).sort((a, b) => b - a);
     const leader = live[0]?.total ?? -Infinity;
-    const canWin = leader / penalty(limit, lengthPenalty) > (ranked[nBest - 1] ?? -Infinity);
-    const isImprovable = ended.length < beamSize || leader / lp > (ranked[0] ?? -Infinity);
+    const canWin = scoreOf(leader, limit, options) > (ranked[nBest - 1] ?? -Infinity);
+    const isImprovable = ended.length < beamSize || scoreOf(leader, length, options) > (ranked[0] ?? -Infinity);
     if (!canWin || !isImprovable || length === limit) {
       const ends = ended.length > 0 ? ended : live.map((each) => end(each, each.total, false));
       return ends.sort((a, b) => b.score - a.score).slice(0, nBest);
@@ -115,7 +117,7 @@ async function sample(decoder: Decoder, prefix: readonly number[], options: Opti
     state = after;
     ids.push(token);
   }
-  const score = total / penalty(ids.length, options.lengthPenalty);
+  const score = scoreOf(total, ids.length, options);
   const isClosed = ids.at(-1) === EOS;
   return { ids: isClosed ? ids.slice(0, -1) : ids, isClosed, logProbability: total, score };
 }
