@@ -3,36 +3,25 @@
     source: {kind: frames.py:FramesConfig, features: 40}
     model: {encoder: {kind: frames.py:JoinedFramesConfig, state_size: 256}}
 
-Each line of a source file is the path of an array with a row for each frame, as NumPy saves it.
+Each line of a source file is the path of an array with a row for each frame, as NumPy saves it. The package has parts
+for this, `source.kind: frames` and `model.encoder.kind: linear`, which also normalize the frames and put a recurrent
+network or a Transformer above them; this file shows how little a part of one's own needs. Its batches are those of the
+package, so its front end fits the package's encoders of frames, and its encoder the package's front ends.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from seq2seq_attn.corpora.encoded import Items, padded
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig
-from seq2seq_attn.corpora.source import token_mask
+from seq2seq_attn.corpora.source import Frames, token_mask
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.encoder import Encoded, Encoder, EncoderConfig
-
-
-class Frames(NamedTuple):
-    """A batch of recordings."""
-
-    frames: Tensor  # (B, L, F)
-    lengths: Tensor  # (B,) int64, on the CPU
-
-    def to(self, device: Any) -> Frames:
-        return Frames(self.frames.to(device), self.lengths)
-
-    def select(self, rows: Tensor) -> Frames:
-        lengths = self.lengths[rows]
-        return Frames(self.frames[rows.to(self.frames.device), : int(lengths.max())], lengths)
 
 
 class FramesFrontEnd(FrontEnd):
@@ -62,7 +51,8 @@ class FramesFrontEnd(FrontEnd):
 
 
 class FramesConfig(FrontEndConfig):
-    kind: Literal["frames"] = "frames"
+    kind: Literal["scaled_frames"] = "scaled_frames"
+    makes: ClassVar[type] = Frames
     features: int  # of a frame
     scale: float = 1.0
 
@@ -79,8 +69,7 @@ class JoinedFrames(Encoder):
         self.layer = nn.Linear(2 * features, state_size)
 
     def forward(self, source: Frames) -> Encoded:
-        is_frame = token_mask(source.lengths, source.frames)
-        frames = source.frames.masked_fill(~is_frame[:, :, None], 0.0)
+        frames = source.frames.masked_fill(~source.is_frame[:, :, None], 0.0)
         frames = nn.functional.pad(frames, (0, 0, 0, frames.shape[1] % 2))
         states = self.layer(frames.unflatten(1, (-1, 2)).flatten(2)).tanh()
         return Encoded(states, token_mask((source.lengths + 1) // 2, states))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny, field_validator, model_validator
 
@@ -14,9 +14,11 @@ from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.corpora.images import ImageConfig as ImageConfig  # which registers its kind
 from seq2seq_attn.corpora.languages import without_rules
 from seq2seq_attn.corpora.source import Tokens
+from seq2seq_attn.corpora.speech import SpeechConfig as SpeechConfig  # to be known by its kind, as is that of frames
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model
+from seq2seq_attn.models.encoder import EncoderConfig
 from seq2seq_attn.options import ScoringOptions, SearchOptions
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig
@@ -130,6 +132,12 @@ class TestFiles(PairFiles):
         return {**values, "target": target, "references": further}
 
 
+def _encoders_of(made: type | None) -> str:
+    """The kinds of encoders that read these batches, in words."""
+    records = cast("dict[str, type[EncoderConfig]]", EncoderConfig.kinds())
+    return " or ".join(kind for kind, record in records.items() if record.reads is made) or "another encoder"
+
+
 class DataConfig(Strict):
     train: TrainingFiles
     validation: SeveralFiles
@@ -218,7 +226,7 @@ class Config(Strict):
         if reads is Tokens if made is None else reads is not made:
             raise ValueError(
                 f"model.encoder.kind={self.model.encoder.kind} does not read the source, which is {kind}: "
-                f"it reads {reads.__name__}; choose another encoder, or set source.kind"
+                f"it reads {reads.__name__}; choose {_encoders_of(made)}, or set source.kind"
             )
         if self.source is None:
             return self

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,12 @@ class EncodedLines:
     offsets: NDArray[np.int64]  # (lines + 1,)
 
     @classmethod
-    def of(cls, items: Iterable[Item]) -> EncodedLines:
+    def of(cls, items: Iterable[Item], file: IO[bytes] | None = None) -> EncodedLines:
         """Puts items into one array; lists of token ids become int32.
+
+        Args:
+            items: Those of all lines.
+            file: An empty file for the values, which are memory-mapped from it; None keeps them in memory.
 
         Raises:
             UserError: An item has another shape, beside its length, or another type than the first.
@@ -52,9 +56,16 @@ class EncodedLines:
                     f"line {len(offsets)} is an array of {found}, and one before it of {before}; "
                     f"all need the same type, and the same shape apart from their length"
                 )
-            values += rows.tobytes()
+            if file is None:
+                values += rows.tobytes()
+            else:
+                file.write(rows.tobytes())
             offsets.append(offsets[-1] + len(rows))
-        return cls(np.frombuffer(values, first.dtype).reshape(-1, *first.shape[1:]), np.asarray(offsets))
+        if file is None or offsets[-1] == 0:
+            return cls(np.frombuffer(values, first.dtype).reshape(-1, *first.shape[1:]), np.asarray(offsets))
+        file.flush()
+        mapped = np.memmap(file, first.dtype, mode="r", shape=(offsets[-1], *first.shape[1:]))
+        return cls(np.asarray(mapped), np.asarray(offsets))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

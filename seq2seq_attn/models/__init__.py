@@ -1,15 +1,23 @@
 """Translation models behind one interface (`seq2seq.py`). Importing this package registers its families."""
 
-from seq2seq_attn.models.encoders import ConvolutionalGridConfig
+from seq2seq_attn.models.encoders import (
+    ConvolutionalConfig,
+    ConvolutionalGridConfig,
+    LinearConfig,
+    PyramidalConfig,
+)
 from seq2seq_attn.models.factored import FactoredEncoderConfig
 from seq2seq_attn.models.multi_source import MultiSourceEncoderConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
 
 __all__ = [
+    "ConvolutionalConfig",
     "ConvolutionalGridConfig",
     "FactoredEncoderConfig",
+    "LinearConfig",
     "MultiSourceEncoderConfig",
+    "PyramidalConfig",
     "RecurrentConfig",
     "TransformerConfig",
 ]

@@ -9,10 +9,11 @@ import functools
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -168,7 +169,8 @@ def encode_pairs(files: PairFiles, front_ends: FrontEnds) -> EncodedCorpus:
     corpora = [read_pairs(each) for each in files.each]
     pairs = joined(corpora)
     read = (item for one in corpora for item in numbered(source.items(one.source), f"{one.name}, "))
-    return EncodedLines.of(read), EncodedLines.of(target.items(pairs.target, pairs.source))
+    with TemporaryFile() if source.names_files else nullcontext() as file:  # recordings may be larger than memory
+        return EncodedLines.of(read, file), EncodedLines.of(target.items(pairs.target, pairs.source))
 
 
 def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLinks:

@@ -191,7 +191,7 @@ def test_a_kind_of_a_plugin_is_kept_by_the_run(values, data, tmp_path, monkeypat
         monkeypatch.setattr(base, "_kinds", base._kinds.copy())
     file, run = shutil.copy(FRAMES, tmp_path / "own_frames.py"), tmp_path / "run"
     plugin.load_plugins([file])
-    named = ["source.kind=frames", "model.encoder.kind=joined_frames"]
+    named = ["source.kind=scaled_frames", "model.encoder.kind=joined_frames"]
     for epochs in (1, 2):
         short = parse(Config, override(values, [f"training.max_epochs={epochs}", *named]))
         s2s.train(short, run, if_exists="resume" if epochs == 2 else "refuse", silent=True)

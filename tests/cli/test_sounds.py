@@ -1,0 +1,92 @@
+"""Sounds through the program: a model of two tones is trained, goes on exactly, and refuses what it cannot read."""
+
+import shutil
+import wave
+
+import numpy as np
+import pytest
+import yaml
+from plain_recipe import constant
+
+RATE = 8000
+
+
+def tones(path, words, rate=RATE):
+    times = np.arange(rate // 10) / rate
+    samples = np.concatenate([8000 * np.sin(2 * np.pi * {"low": 300, "high": 1500}[word] * times) for word in words])
+    with wave.open(str(path), "wb") as sound:
+        sound.setframerate(rate)
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.writeframes(samples.astype("<i2").tobytes())
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder, draw = tmp_path_factory.mktemp("tones"), np.random.default_rng(1)
+    for part, count in {"train": 24, "validation": 4}.items():
+        words = [draw.choice(["low", "high"], size=draw.integers(1, 4)).tolist() for _ in range(count)]
+        for number, each in enumerate(words):
+            tones(folder / f"{part}{number}.wav", each)
+        (folder / f"{part}.sounds").write_text("".join(f"{folder}/{part}{number}.wav\n" for number in range(count)))
+        (folder / f"{part}.words").write_text("".join(f"{' '.join(each)}\n" for each in words))
+    parts = ("train", "validation")
+    values = {
+        "data": {part: {"source": f"{folder}/{part}.sounds", "target": f"{folder}/{part}.words"} for part in parts},
+        "source": {"kind": "speech", "sample_rate": RATE, "mel_bins": 8},
+        "text": {"tokenizer": "word"},
+        "model": {
+            "embedding_size": 8,
+            "encoder": {
+                "kind": "pyramidal",
+                "spec_augment": {"frequency_width": 2, "time_width": 5},
+                "network": {"hidden_size": 8},
+            },
+            "decoder": {"kind": "bahdanau", "hidden_size": 16},
+            "context": {"scorer": {"name": "location_aware", "hidden_size": 8}, "normalizer": "normalized_sigmoid"},
+        },
+        "training": {"max_epochs": 2, "batch_size": 8, "batch_unit": "sentences", "monitor": "loss", **constant(0.02)},
+        "search": {"beam_size": 1},
+    }
+    (folder / "tones.yaml").write_text(yaml.safe_dump(values))
+    return folder / "tones.yaml"
+
+
+@pytest.fixture
+def run(config, program):
+    folder = config.parent / "run"
+    if not folder.exists():
+        assert program("train", config, "--output", folder).code == 0
+    return folder
+
+
+def test_a_run_with_masks_goes_on_as_if_it_had_not_stopped(config, run, program, tmp_path):
+    assert program("train", config, "--output", tmp_path / "run", "training.max_epochs=1").code == 0
+    assert program("train", config, "--output", tmp_path / "run", "--resume").code == 0
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (tmp_path / "run", run)]
+    assert weights[0] == weights[1]
+
+
+def test_sounds_are_read_by_their_names_and_a_bad_one_is_refused_by_its_line(config, run, program, refused, tmp_path):
+    good, other = config.parent / "train0.wav", tmp_path / "other.wav"
+    answer = program("translate", run, stdin=f"{good}\n\n{good}\n".encode())
+    assert answer.code == 0, answer.err
+    first, blank, last = answer.out.split("\n")[:3]
+    assert (first, blank) == (last, "")
+    tones(other, ["low"], 16000)
+    shutil.copy(config, tmp_path / "cut.wav")
+    for name, reason in {"other": "16000 Hz", "none": "no such file", "cut": "not a file of sound"}.items():
+        error = refused("translate", run, stdin=f"{good}\n{tmp_path / name}.wav\n".encode())
+        assert "line 2" in error
+        assert f"{name}.wav: {reason}" in error
+    (tmp_path / "list").write_text(f"{other}\n" * 4)
+    error = refused("train", config, "--output", tmp_path / "run", f"data.validation.source={tmp_path}/list")
+    assert f"{other}: 16000 Hz" in error
+
+
+def test_an_encoder_of_text_does_not_read_sounds(config, refused, tmp_path):
+    values = yaml.safe_load(config.read_text())
+    values["model"]["encoder"] = {"kind": "recurrent"}
+    (tmp_path / "text.yaml").write_text(yaml.safe_dump(values))
+    error = refused("train", tmp_path / "text.yaml", "--output", tmp_path / "run")
+    assert "choose convolutional or linear or pyramidal" in error
