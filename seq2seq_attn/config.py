@@ -14,7 +14,7 @@ from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.corpora.images import ImageConfig as ImageConfig  # which registers its kind
 from seq2seq_attn.corpora.languages import without_rules
 from seq2seq_attn.corpora.source import Tokens
-from seq2seq_attn.corpora.speech import SpeechConfig as SpeechConfig  # to be known by its kind, as is that of frames
+from seq2seq_attn.corpora.speech import SpeechConfig as SpeechConfig  # and that of frames
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model

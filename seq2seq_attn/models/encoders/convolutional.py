@@ -56,7 +56,7 @@ class Convolutions(nn.Module):
 
 
 class ConvolutionalConfig(EmbeddedFramesConfig):
-    """`{kind: convolutional, network: {kind: recurrent}}`: two strided layers, then a recurrent network or a Transformer."""
+    """`{kind: convolutional, network: {kind: recurrent}}`: strided layers, then a network."""
 
     kind: Literal["convolutional"] = "convolutional"
     layers: Annotated[int, Field(ge=1, le=8)] = 2  # each halves the number of frames
