@@ -44,6 +44,7 @@ from seq2seq_attn.attention.normalizers.entmax15 import Entmax15 as Entmax15
 from seq2seq_attn.attention.normalizers.gumbel import Gumbel as Gumbel
 from seq2seq_attn.attention.normalizers.hard import Hard as Hard
 from seq2seq_attn.attention.normalizers.monotonic import Monotonic as Monotonic
+from seq2seq_attn.attention.normalizers.monotonic_softmax import MonotonicSoftmax as MonotonicSoftmax
 from seq2seq_attn.attention.normalizers.normalized_sigmoid import NormalizedSigmoid as NormalizedSigmoid
 from seq2seq_attn.attention.normalizers.shuffled import Shuffled as Shuffled
 from seq2seq_attn.attention.normalizers.sigmoid import Sigmoid as Sigmoid

@@ -83,6 +83,10 @@ class Attention(Context):
         steps = NOTHING if self.window is None else scores.new_zeros(scores.shape[:2], dtype=torch.int64)
         return self.scorer.start(source.prepared), self.normalizer.start(scores), steps
 
+    def condition(self, history: History, log_likelihood: Weights) -> History:
+        scorer_history, normalizer_history, steps = history
+        return scorer_history, self.normalizer.condition(normalizer_history, log_likelihood), steps
+
     def forward(
         self,
         query: Query,

@@ -118,6 +118,18 @@ class Context(nn.Module, ABC):
         """Returns the history before the first step, for one hypothesis per sentence: tensors (B, 1, ...)."""
         return NOTHING
 
+    def condition(self, history: History, log_likelihood: Weights) -> History:
+        """Returns the history, where its step is known to have read one position, and what came of it.
+
+        Changes the part of the history that is a distribution over positions, which `MonotonicSoftmax` has, by Bayes'
+        rule; any other stays as it is.
+
+        Args:
+            history: That after the step.
+            log_likelihood: log p(result | position j was read), for each hypothesis (B, K, S).
+        """
+        return history
+
 
 def attend(
     context: Context,

@@ -72,6 +72,13 @@ class Normalizer(nn.Module, ABC):
         """Returns the history after a step with these `weights` (B, K, S), without changing the one before."""
         return history
 
+    def condition(self, history: History, log_likelihood: ScoreRows) -> History:
+        """Returns the history after a step whose result is known; arguments as for `Context.condition`.
+
+        For a history that is a distribution over positions: p(j | result) ∝ p(j) p(result | j).
+        """
+        return history
+
 
 _normalizers: Registry[Normalizer] = Registry("normalizer", Normalizer)
 
@@ -118,6 +125,12 @@ def masked(scores: ScoreRows, is_token: TokenRows | None) -> ScoreRows:
     # the limit instead.
     scores = scores.clamp(torch.finfo(scores.dtype).min, torch.finfo(scores.dtype).max)
     return scores if is_token is None else torch.where(is_token, scores, -torch.inf)
+
+
+def log_weights(weights: ScoreRows) -> ScoreRows:
+    """log a in full precision; -inf, without a gradient, where a is 0."""
+    weights = full_precision(weights)
+    return torch.where(weights > 0, torch.where(weights > 0, weights, 1.0).log(), -torch.inf)
 
 
 def below_the_highest(scores: ScoreRows) -> ScoreRows:

@@ -55,11 +55,17 @@ def write(model: TrainedModel, folder: Path) -> Exported:
 def live_page(models: Mapping[str, TrainedModel], say: Say = lambda _: None) -> bytes:
     """The page of these models, by their names, the first of which is shown first.
 
-    UserError: a library is not installed, the page does not know a tokenizer, or torch.export cannot record a model.
+    UserError: a library is not installed, the page does not know a tokenizer, hard attention, or torch.export cannot
+    record a model.
     """
     need_packages("html")
     for name, model in models.items():
         _refuse_tokenizers(name, model)
+        if not model.translator.sums_values:
+            raise UserError(
+                f"{name}: a page without a server replaces what a step reads, and hard attention reads one position "
+                f"(model.decoder.kind=hard); show the run with seq2seq-attn serve"
+            )
     records, parts = [], {"runtime": _read("onnxruntime.wasm.gz")}
     for number, (name, model) in enumerate(models.items()):
         say(f"recording the graphs of {name}")

@@ -137,6 +137,7 @@ class Seq2Seq(nn.Module, ABC):
     head: Head
 
     start_token: int = 2  # id of `<s>`, the first input of the decoder (corpora/vocabulary.py)
+    sums_values: bool = True  # whether a step reads Σ_j a_ij v_j; False: it reads one position, with probability a_ij
 
     @abstractmethod
     def encode(self, source: Any) -> Memory:

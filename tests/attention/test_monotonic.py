@@ -1,4 +1,4 @@
-"""Monotonic attention against every path that the walk could take, and its hard mode against a walk."""
+"""Monotonic attention against every path that it could take, and its hard mode against a walk."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from finite_differences import numeric_gradient
 
-from seq2seq_attn.attention import Attention, Dot, Monotonic, NormalizedAdditive, each_tensor
+from seq2seq_attn.attention import Attention, Dot, Monotonic, MonotonicSoftmax, NormalizedAdditive, each_tensor
 
 B, T, S = 2, 3, 4
 BOTH_SIDES = torch.tensor([[True, True, True, True], [False, True, True, False]])
@@ -141,6 +141,58 @@ def test_an_offset_below_0_lets_the_weights_begin_spread_out():
 
     assert weight_of_the_first_five(0.0) > 0.9
     assert weight_of_the_first_five(-4.0) < 0.3
+
+
+def over_all_chains(scores, log_likelihood):
+    """p(position i = j | results before i) (T, S) of a softmax over what has not been passed, chain by chain."""
+    steps, size = scores.shape
+    rows = np.zeros((steps, size))
+    for i in range(steps):
+        for chain in itertools.product(range(size), repeat=i + 1):
+            p, before = 1.0, 0
+            for k, position in enumerate(chain):
+                p *= np.exp(scores[k, position]) / np.exp(scores[k, before:]).sum() if position >= before else 0.0
+                p *= np.exp(log_likelihood[k, position]) if k < i else 1.0
+                before = position
+            rows[i, chain[-1]] += p
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def conditioned_steps(scores, log_likelihood, is_token=None):
+    normalizer = MonotonicSoftmax()
+    history, rows = normalizer.start(scores[:, :1]), []
+    for one, likely in zip(scores.split(1, dim=1), log_likelihood.split(1, dim=1), strict=True):
+        rows.append(normalizer(one, is_token, history))
+        history = normalizer.condition(normalizer.advance(history, rows[-1]), likely)
+    return torch.cat(rows, dim=1)
+
+
+@pytest.mark.parametrize("size", [0.0, 3.0])
+def test_softmax_that_never_goes_back_is_the_sum_over_all_chains_given_what_came_of_them(size):
+    scores = 2 * torch.randn(B, T, S, dtype=torch.double)
+    likely = size * torch.randn(B, T, S, dtype=torch.double)
+    weights = conditioned_steps(scores, likely)
+    for b in range(B):
+        expected = over_all_chains(scores[b].numpy(), likely[b].numpy())
+        np.testing.assert_allclose(weights[b].numpy(), expected, rtol=0, atol=1e-12)
+    if size == 0:
+        torch.testing.assert_close(weights, steps(MonotonicSoftmax(), scores))
+
+
+def test_softmax_that_never_goes_back_passes_over_padding_and_scores_of_any_size():
+    scores, likely = (1e4 * torch.randn(B, 6, S)).requires_grad_(), 1e4 * torch.randn(B, 6, S)
+    weights = conditioned_steps(scores, likely, BOTH_SIDES[:, None])
+    assert (weights[1, :, [0, 3]] == 0).all()
+    torch.testing.assert_close(weights[1:, :, 1:3], conditioned_steps(scores[1:, :, 1:3], likely[1:, :, 1:3]))
+    (weights * torch.randn(B, 6, S)).sum().backward()
+    assert scores.grad.isfinite().all()
+
+
+def test_where_all_that_was_not_passed_is_closed_the_last_open_position_is_read():
+    scores, normalizer = torch.zeros(1, 1, S), MonotonicSoftmax()
+    history = torch.tensor([[[0.0, 0.25, 0.25, 0.5]]])
+    is_open = torch.tensor([[[True, True, False, False]]])
+    torch.testing.assert_close(normalizer(scores, is_open, history), torch.tensor([[[0.0, 1, 0, 0]]]))
 
 
 def test_each_hypothesis_has_its_own_walk():

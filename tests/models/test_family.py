@@ -59,7 +59,7 @@ def test_an_option_of_one_kind_does_not_exist_in_others():
         ({"kind": "recurent"}, "model.kind = 'recurent': there is no such kind; did you mean 'recurrent'?"),
         ({"kind": 5}, "model.kind = 5: text in quotes is wanted"),
         ({"decoder": {"kind": "luongg", "input_feeding": 3}}, "model.decoder.kind = 'luongg': there is no such kind"),
-        ({"decoder": {"kind": "seq"}}, "there is no such kind; choose from bahdanau, conditional, luong"),
+        ({"decoder": {"kind": "seq"}}, "there is no such kind; choose from bahdanau, conditional, hard, luong"),
         (
             {"decoder": {"input_feeding": False}},
             "model.decoder: input_feeding is an option of kind=luong, not of kind=conditional; leave it out",

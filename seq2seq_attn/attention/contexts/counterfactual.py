@@ -89,6 +89,9 @@ class RecomputedContext(Context):
     def start(self, source: CounterfactualSource) -> History:
         return self.context.start(source.read)
 
+    def condition(self, history: History, log_likelihood: Weights) -> History:
+        return self.context.condition(history, log_likelihood)
+
     def forward(
         self,
         query: Query,

@@ -13,7 +13,7 @@ from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead
 from seq2seq_attn.attention.history import History
-from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values
+from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values, Weights
 
 VALUES = "it takes them from the keys"
 
@@ -53,6 +53,9 @@ class KeyValueAttention(Context):
 
     def start(self, source: Any) -> History:
         return self.attention.start(source)
+
+    def condition(self, history: History, log_likelihood: Weights) -> History:
+        return self.attention.condition(history, log_likelihood)
 
     def extend(self, source: Any, keys: Keys, values: Values | None = None, is_token: IsToken | None = None) -> Any:
         refuse(self, VALUES, values=values)

@@ -38,6 +38,9 @@ class Observed(Context):
     def start(self, source: Any) -> History:
         return self.context.start(source)
 
+    def condition(self, history: History, log_likelihood: Weights) -> History:
+        return self.context.condition(history, log_likelihood)
+
     def forward(
         self, query: Query, source: Any, history: History | None = None, *, need_weights: bool = True, **options: Any
     ) -> Any:

@@ -15,6 +15,7 @@ from seq2seq_attn.models.encoder import EncoderConfig
 from seq2seq_attn.models.recurrent.conditional import ConditionalConfig
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.models.recurrent.encoder import RecurrentEncoderConfig
+from seq2seq_attn.models.recurrent.hard import HardSeq2Seq
 from seq2seq_attn.models.recurrent.seq2seq import DeepOutput, PlainOutput, RecurrentSeq2Seq
 
 
@@ -58,9 +59,8 @@ class RecurrentConfig(ModelConfig):
         decoder = self.decoder.build(make_cell, context, self.embedding_size)
         readout = self._readout(context)
         head = self.build_head(self.features, embeddings[1], tied)
-        return RecurrentSeq2Seq(
-            encoder, summary, embeddings[1], decoder, readout, head, state_dropout=self.dropout.state
-        )
+        model = RecurrentSeq2Seq if self.decoder.sums_values else HardSeq2Seq
+        return model(encoder, summary, embeddings[1], decoder, readout, head, state_dropout=self.dropout.state)
 
     def _readout(self, context: attention.Context) -> DeepOutput | PlainOutput:
         if self.decoder.readout == "plain":

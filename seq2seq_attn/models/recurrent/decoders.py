@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import model_validator
@@ -80,6 +80,8 @@ class Decoder(nn.Module, ABC):
 
 class DecoderConfig(Tagged):
     """Options of all decoders; every kind of decoder has a subclass with its own options and `build`."""
+
+    sums_values: ClassVar[bool] = True  # False: predictions from single positions are summed (`HardSeq2Seq`)
 
     kind: str = "conditional"  # how reading and updating alternate
     cell: CellName = "gru"  # kind of recurrent cell
