@@ -203,7 +203,8 @@ _MODELS = {
     "The interface": ["corpora.source", "models.seq2seq", "models.encoder", "models.head", "models.config"],
     "Ensembles": ["models.ensemble"],
     "The recurrent family": [
-        f"models.recurrent.{name}" for name in ("seq2seq", "encoder", "decoders", "bahdanau", "luong", "conditional")
+        f"models.recurrent.{name}"
+        for name in ("seq2seq", "encoder", "decoders", "bahdanau", "luong", "conditional", "hard")
     ],
     "Search": [
         *(f"search.{name}" for name in ("batched", "beam", "sampling", "forced", "hypotheses", "shortlist")),

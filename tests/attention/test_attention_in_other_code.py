@@ -81,8 +81,8 @@ def test_an_undetected_empty_sentence_gets_nan_or_0_and_affects_no_other(name):
 
 
 DEPEND_ON_WEIGHTS = {
-    "linguistic_coverage", "location_aware", "neural_coverage", "general, monotonic", "general, shuffled",
-    "multi-head, chunkwise",
+    "linguistic_coverage", "location_aware", "neural_coverage", "general, monotonic", "general, monotonic_softmax",
+    "general, shuffled", "multi-head, chunkwise",
 }  # fmt: skip
 
 

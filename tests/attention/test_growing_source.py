@@ -14,7 +14,8 @@ from seq2seq_attn.attention import (
 B, S = 2, 4
 IS_TOKEN = torch.tensor([[True, True, True, True], [True, True, False, False]])
 KEEPS_EVERY_POSITION = {
-    "linguistic_coverage", "location_aware", "neural_coverage", "general, monotonic", "general, monotonic_softmax", "multi-head, chunkwise",
+    "linguistic_coverage", "location_aware", "neural_coverage", "general, monotonic", "general, monotonic_softmax",
+    "multi-head, chunkwise",
 }  # fmt: skip
 CONTEXTS = ATTENTIONS | AROUND_ATTENTION
 

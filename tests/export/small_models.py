@@ -47,6 +47,10 @@ GRAPHS = {
         "onnx",
         RECURRENT | {"encoder": {"hidden_size": 4, "bidirectional": False}, "context": {"separate_values": True}},
     ),
+    "hard": (
+        "onnx",
+        RECURRENT | {"decoder": {"kind": "hard", "hidden_size": 6}, "context": {"normalizer": "monotonic_softmax"}},
+    ),
     "mean": ("torch", TRANSFORMER | {"context": {"kind": "mean"}}),
     "peeking": ("torch", RECURRENT | {"context": {"scorer": "peeking"}}),
     "page": ("html", RECURRENT | {"context": {"scorer": "additive"}}),

@@ -26,7 +26,10 @@ def example(folder):
 
 pytestmark = pytest.mark.slow
 
-EXPORTED = ("mean", "recurrent", "transformer", "history", "tied", "tied_transformer", "location", "one_direction")
+EXPORTED = (
+    *("mean", "recurrent", "transformer", "history", "tied", "tied_transformer", "location", "one_direction"),
+    "hard",
+)
 REFUSED = ("peeking", "shuffled")
 
 

@@ -122,6 +122,12 @@ def test_a_learned_tokenizer_is_refused_in_one_line(untrained):
         live_page({"mine": learned})
 
 
+def test_hard_attention_is_refused_in_one_line(untrained):
+    """The page replaces what a step reads, also by nothing and by what another sentence reads."""
+    with pytest.raises(UserError, match=r"^mine: .*model\.decoder\.kind=hard.*seq2seq-attn serve"):
+        live_page({"mine": untrained(GRAPHS["hard"][1])})
+
+
 def test_without_the_extra_the_way_to_install_it_is_named(untrained, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(UserError, match=r"^export to html needs onnxscript .*seq2seq_attn\[export\]"):

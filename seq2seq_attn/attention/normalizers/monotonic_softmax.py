@@ -13,14 +13,14 @@ class MonotonicSoftmax(HistoryNormalizer):
     """a_ij = Σ_k≤j a_i-1,k exp(e_ij) / Σ_l≥k exp(e_il): softmax over what has not been passed.
 
     The weights are p(position i = j) in a Markov chain that starts at the first position and goes from k to j ≥ k with
-    probability softmax_l≥k(e_i)_j (Wu & Cotterell 2019, sec. 3, their zeroth-order parametrization). Under the decoder
-    `hard`, the chain is conditioned on the tokens so far, and the sum over all paths is the likelihood of the target;
-    under any other, the weights are those of soft attention. If a window closes all that has not been passed, the chain
+    probability softmax_l≥k(e_i)_j (Wu & Cotterell 2019, the model that they call 0-MONO). Under the decoder `hard`, the
+    chain is conditioned on the tokens so far, and the sum over all paths is the likelihood of the target; under any
+    other decoder, the weights are those of soft attention. If a window closes all that has not been passed, the chain
     goes to the last open position.
     """
 
     equation = "a_ij = Σ_k≤j a_i-1,k exp(e_ij) / Σ_l≥k exp(e_il)"
-    source = "Wu & Cotterell 2019, sec. 3"
+    source = "Wu & Cotterell 2019, 0-MONO"
 
     def start(self, scores: ScoreRows) -> History:
         return one_hot_first(scores)

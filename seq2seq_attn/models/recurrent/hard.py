@@ -78,12 +78,12 @@ class HardState(NamedTuple):
 
 
 class HardSeq2Seq(RecurrentSeq2Seq):
-    """p(y_i | y_1 .. y_{i-1}, x) = Σ_j a_ij p(y_i | v_j, H_i)   (Wu, Shapiro & Cotterell 2018, eq. 6).
+    """p(y_i | y_1 .. y_{i-1}, x) = Σ_j a_ij p(y_i | v_j, H_i)   (Wu, Shapiro & Cotterell 2018).
 
     a_ij is p(position i = j | y_1 .. y_{i-1}, x). Where it depends on the position before, as under `MonotonicSoftmax`,
-    this is the forward algorithm (Wu & Cotterell 2019, sec. 3): the next step starts from p(position i = j | y_1 ..
-    y_i, x) ∝ a_ij p(y_i | v_j, H_i), since y_i is its input, and the product of the probabilities of all steps is the
-    sum over all alignments. Row i of the weights is a_i, which has not seen y_i.
+    this is the forward algorithm (Wu & Cotterell 2019): the next step starts from p(position i = j | y_1 .. y_i, x) ∝
+    a_ij p(y_i | v_j, H_i), since y_i is its input, and the product of the probabilities of all steps is the sum over
+    all alignments. Row i of the weights is a_i, which has not seen y_i.
 
     `emission` predicts from one position. UserError: it reads more than the features of a prediction.
     """
