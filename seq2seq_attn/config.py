@@ -24,6 +24,7 @@ from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig
 
 SeveralPaths = Annotated[tuple[Path, ...], Field(min_length=2)]
+SeveralColumns = Annotated[tuple[int, ...], Field(min_length=2)]
 
 
 class PairFiles(Strict):
@@ -32,7 +33,7 @@ class PairFiles(Strict):
     source: Path | SeveralPaths | None = None  # a source per line, or as the front end reads it; of several, joined
     target: Path | None = None  # the targets, line by line
     tsv: Path | None = None  # both in one file, separated by tabs
-    columns: tuple[int, int] = (0, 1)  # of the TSV: source, target
+    columns: tuple[int | SeveralColumns, int] = (0, 1)  # of the TSV: source, target; of several sources, joined
     tag: str | None = None  # put before each source line, as in `<2de>`: a protected symbol
 
     @model_validator(mode="after")
@@ -51,6 +52,12 @@ class PairFiles(Strict):
     def sources(self) -> tuple[Path, ...]:
         """The files of the source; none of a TSV."""
         return (self.source,) if isinstance(self.source, Path) else self.source or ()
+
+    @property
+    def source_parts(self) -> int:
+        """The number of files, or columns of the TSV, that make the source; 1 of no files."""
+        given = self.sources if self.tsv is None else self.columns[0]
+        return 1 if isinstance(given, int) else max(1, len(given))
 
     @property
     def each(self) -> tuple[PairFiles, ...]:
@@ -256,10 +263,11 @@ class Config(Strict):
         for name in ("train", "validation", "test"):
             files = getattr(self.data, name)
             for one in () if files is None else files.each:
-                if len(one.sources) not in (0, 1, most):
-                    wanted = f"one file, or {most}" if most > 1 else "one file"
+                if one.source_parts not in (1, most):
+                    key, part = ("source", "file") if one.tsv is None else ("columns", "column")
+                    wanted = f"one {part}, or {most}" if most > 1 else f"one {part}"
                     raise ValueError(
-                        f"data.{name}.source has {len(one.sources)} files; a source that is {kind} has {wanted}"
+                        f"data.{name}.{key}: {one.source_parts} {part}s, and a source that is {kind} has {wanted}"
                     )
         return self
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _ANNOTATIONS = ("align",)  # suffixes of files that lie beside the two sides of a part and are neither of them
 _NO_LANGUAGES = {"src", "tgt", "trg", "tok", "txt"}  # suffixes that look like a language code
 
+Columns = tuple[int | tuple[int, ...], int]  # of a table: the source, which may have several, and the target
 Languages = tuple[str, str]  # codes, as `language_code` writes them, source first
 
 
@@ -88,25 +89,28 @@ def read_parallel(source_path: Path | str | Sequence[Path], target_path: Path | 
     return ParallelCorpus(source, target, f"{', '.join(map(str, paths))} and {target_path}")
 
 
-def read_tsv(path: Path | str, columns: tuple[int, int] = (0, 1)) -> ParallelCorpus:
+def read_tsv(path: Path | str, columns: Columns = (0, 1)) -> ParallelCorpus:
     """A corpus from a file of tab-separated columns, plain or compressed.
 
-    `columns` are the indices of the source and the target column, counted from 0. Raises UserError as `read_parallel`
-    does, for a column below 0, and, with the line number, for a line that has too few columns.
+    `columns` are the indices of the source and the target column, counted from 0. The source may have several, which
+    are joined by TABs. Raises UserError as `read_parallel` does, for a column below 0, and, with the line number, for a
+    line that has too few columns.
     """
-    _require_columns(columns)
+    sources = (columns[0],) if isinstance(columns[0], int) else columns[0]
+    target = columns[1]
+    _require_columns(*sources, target)
     rows = [line.split("\t") for line in read_lines(path)]
-    needed = max(columns) + 1
+    needed = max(*sources, target) + 1
     for number, row in enumerate(rows, start=1):
         if len(row) < needed:
             raise UserError(f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed")
-    source, target = columns
-    return ParallelCorpus([row[source] for row in rows], [row[target] for row in rows], str(path))
+    joined_sources = ["\t".join(row[each] for each in sources) for row in rows]
+    return ParallelCorpus(joined_sources, [row[target] for row in rows], str(path))
 
 
-def _require_columns(columns: tuple[int, int]) -> None:
+def _require_columns(*columns: int) -> None:
     if min(columns) < 0:
-        raise UserError(f"columns {columns[0]} and {columns[1]}: columns are counted from 0")
+        raise UserError(f"columns {' and '.join(map(str, columns))}: columns are counted from 0")
 
 
 def find_pairs(folder: Path, names: Iterable[str] = ()) -> dict[str, tuple[Path, ...]]:
@@ -139,7 +143,7 @@ def languages_of(paths: Sequence[Path], columns: tuple[int, int] = (0, 1)) -> La
     Two files: their suffixes (`train.en.gz`, `train.de.gz`), or the beginnings of their names (`en_nheb.txt.gz`,
     `de_elb1905.txt.gz`). One TSV: the beginning of its name, a language for each column (`eng-fra.tsv.gz`).
     """
-    _require_columns(columns)
+    _require_columns(*columns)
     names = [without_packing(path.name) for path in paths]
     if len(names) == 1:
         match = re.match(r"([a-z]{2,3})-([a-z]{2,3})\b", names[0])

@@ -184,7 +184,7 @@ def _type(annotation: Any, metadata: Any = ()) -> str:
     origin = get_origin(annotation)
     if origin in (tuple, list):
         kinds = list(dict.fromkeys(_type(each) for each in arguments if each is not ...))
-        return f"list of {' and '.join(_PLURALS.get(kind, kind) for kind in kinds)}{bounds}"
+        return f"[{', '.join(kinds)}]" if kinds[1:] else f"list of {_PLURALS.get(kinds[0], kinds[0])}{bounds}"
     if origin is dict:
         return "mapping"
     if arguments:  # a union

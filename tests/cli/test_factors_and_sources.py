@@ -235,15 +235,18 @@ def test_vectors_of_another_text_are_not_taken_over(data, trained, tmp_path):
     assert again.translate(["a|U b|L"]).sentences == ["A b"]
 
 
-def test_files_are_named_by_their_paths_and_lines_in_memory_have_tabs(data, tmp_path):
+def test_files_columns_and_lines_in_memory_with_tabs_are_the_same_text(data, tmp_path):
     values = values_of(data, "two sources", "training.max_epochs=1", "training.validate_every=1", "data.test=null")
     files = {"source": [data / "word", data / "case"], "target": data / "target"}
     lines = {"source": lines_of(data, "two sources"), "target": (data / "target").read_text().splitlines()}
+    rows = zip(lines["source"], lines["target"], strict=True)
+    (tmp_path / "table").write_text("".join("{1}\t{2}\t{0}\n".format(*(f"{a}\t{b}".split("\t"))) for a, b in rows))
+    table = {"tsv": tmp_path / "table", "columns": [[2, 0], 1]}
     weights = []
-    for name, given in ("files", files), ("lines", lines):
+    for name, given in ("files", files), ("lines", lines), ("columns", table):
         own = values | {"data": {"train": given, "validation": files}}
         weights.append((s2s.train(own, tmp_path / name, silent=True).folder / MODEL).read_bytes())
-    assert weights[0] == weights[1]
+    assert weights[0] == weights[1] == weights[2]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +289,12 @@ def test_options_that_do_not_suit_the_source_are_refused_in_one_line(data, chang
 @pytest.mark.parametrize(
     ("kind", "change", "named"),
     [
-        ("words alone", "data.train.source=[a, b]", r"data\.train\.source has 2 files"),
+        ("words alone", "data.train.source=[a, b]", r"data\.train\.source: 2 files, .* text has one file"),
+        (
+            "two sources",
+            "data.train={source: null, target: null, tsv: a, columns: [[0, 1, 2], 3]}",
+            r"data\.train\.columns: 3 columns, .* has one column, or 2",
+        ),
         ("words alone", "source={kind: factored}", r"model\.encoder\.kind=recurrent does not read"),
         ("two sources", "source={kind: factored}", r"source\.kind|model\.encoder\.kind=multi_source does not read"),
     ],

@@ -71,6 +71,8 @@ def test_columns_of_a_table_are_chosen_by_number(write):
     assert read_tsv(path).target == ["嗨。", "跑。"]
     swapped = read_tsv(path, columns=(2, 0))
     assert (swapped.source, swapped.target) == (["CC-BY 1", "CC-BY 2"], ["Hi.", "Run."])
+    both = read_tsv(path, columns=((2, 0), 1))
+    assert (both.source, both.target) == (["CC-BY 1\tHi.", "CC-BY 2\tRun."], ["嗨。", "跑。"])
 
 
 def test_a_line_with_too_few_columns_is_refused_by_number(write):
