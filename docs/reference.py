@@ -201,6 +201,7 @@ def anchor(path: str) -> str:
 
 _MODELS = {
     "The interface": ["corpora.source", "models.seq2seq", "models.encoder", "models.head", "models.config"],
+    "A head that copies": ["models.heads.pointer_generator"],
     "Ensembles": ["models.ensemble"],
     "The recurrent family": [
         f"models.recurrent.{name}"

@@ -246,6 +246,7 @@ class Config(Strict):
             "training.guided_alignment": self.training.guided_alignment and not self.source.is_text,
             "data.train.tag": self.tags,
             "text.placeholders": self.text.placeholders,
+            "text.copy_slots": self.text.copy_slots,
             "text.sampling.sides=source": sampling and sampling.sides == "source",
             "search.shortlist": self.search.shortlist,
             "search.replace_unknown": self.search.replace_unknown,
@@ -255,6 +256,12 @@ class Config(Strict):
         for option, is_given in of_text.items():
             if is_given:
                 raise ValueError(f"{option} needs a source of text, but source.kind={kind}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _the_head_suits_the_text(self) -> Config:
+        head = self.model.head.completed(self.text)
+        self.__dict__["model"] = self.model.model_copy(update={"head": head})  # the record is frozen
         return self
 
     @model_validator(mode="after")

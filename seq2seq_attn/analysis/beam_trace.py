@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.corpora.source import Source
-from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD
+from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD, Vocabulary
 from seq2seq_attn.models.intervened import IntervenedModel
 from seq2seq_attn.models.seq2seq import Memory, Seq2Seq, Step, Wrapper
 from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace
@@ -39,7 +39,8 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     finite, as after a run that has all but diverged.
     """
     front_end = model.source
-    ids, target = model.cut(front_end.encode(source)), model.target_of(source).encode(reference)
+    ids, codec = model.cut(front_end.encode(source)), model.target_of(source)
+    target, vocabulary = codec.encode(reference), codec.vocabulary
     tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes | {"beam_groups": 1, "diversity": None})
@@ -64,16 +65,16 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
         beam_size=TRACED_BEAM_SIZE,
         source=model.source_labels(source),
         source_words=tuple(front_end.word_indices(source)[:tokens]),
-        target_words=tuple(model.target_of(source).word_indices(reference)),
+        target_words=tuple(codec.word_indices(reference)),
         norms=None if searched.value_norms is None else _rounded(searched.value_norms, 3),
         beam=tuple(
-            _record(model, searched, edge, place.get(searched.parent(edge)), edge in on_a_path) for edge in edges
+            _record(vocabulary, searched, edge, place.get(searched.parent(edge)), edge in on_a_path) for edge in edges
         ),
         hypotheses=tuple(
             BeamHypothesis(place[path[-1]], hypothesis.log_probability, hypothesis.score)
             for path, hypothesis in zip(paths, hypotheses, strict=True)
         ),
-        reference=tuple(_record(model, forced, edge) for edge in forced.path(target)),
+        reference=tuple(_record(vocabulary, forced, edge) for edge in forced.path(target)),
     )
 
 
@@ -103,7 +104,7 @@ def _predicted_tokens(hypothesis: Hypothesis) -> list[int]:
 
 
 def _record(
-    model: TrainedModel,
+    vocabulary: Vocabulary,
     translator: TracingModel,
     edge: Edge,
     parent: int | None = None,
@@ -112,7 +113,7 @@ def _record(
     """The record of a step. Abandoned hypotheses are recorded without weights, to keep the report small."""
     node = translator.nodes[edge.node]
     has_weights = with_weights and bool(node.weights.any())
-    (token,) = model.target.vocabulary.lookup_tokens([edge.token])
+    (token,) = vocabulary.lookup_tokens([edge.token])
     return DecodingStep(
         token=token,
         log_probability=round(float(node.log_probabilities[edge.token]), 4),

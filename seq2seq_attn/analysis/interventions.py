@@ -91,12 +91,13 @@ def _predict(
     is_token = target.is_token
     tokens = target.tokens[is_token]
 
-    def predictions(features: Tensor, weights: Tensor) -> _Predictions:
-        logits = translator.logits(Decoded(features, weights), memory, is_token)
+    def predictions(features: Tensor, weights: Tensor, *inputs: Tensor) -> _Predictions:
+        logits = translator.logits(Decoded(features, weights, inputs), memory, is_token)
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return _Predictions(tokens, torch.log_softmax(exact, dim=-1), weights[is_token])
 
-    each = map(predictions, decoded.features.chunk(copies), decoded.weights.chunk(copies))
+    parts = decoded.features, decoded.weights, *decoded.inputs
+    each = map(predictions, *(part.chunk(copies) for part in parts))
     return next(each), each
 
 

@@ -157,7 +157,7 @@ def find_neighbors(
         return index.nearest_sources(source_vectors(model.fused, sources)[0], most)
     if target is None:
         best = continuations(model, source, options=options)[0].tokens
-        tokens = model.target.vocabulary.lookup_indices(token for token in best if token != SPECIALS[EOS])
+        tokens = model.target_of(source).vocabulary.lookup_indices(token for token in best if token != SPECIALS[EOS])
     else:
         tokens = prefix_ids(model, source, target)
     if step > len(tokens):

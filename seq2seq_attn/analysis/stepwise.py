@@ -100,14 +100,14 @@ def decode_steps(
         if len(tokens) == 1:
             raise UserError("a blank target has no steps; give one with text, or none to search for it")
         model.require_steps(len(tokens), "this target")
-        return _StepByStep(model, item, interventions).steps(tokens, len(tokens))
+        return _StepByStep(model, source, interventions).steps(tokens, len(tokens))
     first = prefix_ids(model, source, prefix)
     rest = _after(options, len(first))
     limit = len(first) + rest.limit(len(item))
     model.require_steps(limit, "this prefix and what follows it")
     if options.beam_size == 1 and not options.draws:
-        return _StepByStep(model, item, interventions).steps(first, limit, options.min_length)
-    decoder = _StepByStep(model, item, interventions, first)
+        return _StepByStep(model, source, interventions).steps(first, limit, options.min_length)
+    decoder = _StepByStep(model, source, interventions, first)
     (found,) = search(decoder, [item], rest, collate=model.source.collate)
     return decoder.steps([*first, *found[0].tokens, EOS], min(limit, len(first) + len(found[0].tokens) + 1))
 
@@ -138,14 +138,15 @@ def continuations(
     rest = _after(exact(options or model.config.search), len(first))
     limit = rest.limit(len(item))
     model.require_steps(len(first) + limit, "this prefix and what follows it")
-    (found,) = search(_StepByStep(model, item, interventions, first), [item], rest, collate=model.source.collate)
+    (found,) = search(_StepByStep(model, source, interventions, first), [item], rest, collate=model.source.collate)
+    codec = model.target_of(source)
     best = []
     for each in found:
         if not math.isfinite(each.log_probability):
             raise UserError(NOT_FINITE)
         predicted = [*first, *each.tokens, *([EOS] if len(each.tokens) < limit else [])]
-        tokens = model.target.vocabulary.lookup_tokens(predicted)
-        best.append(Continuation(model.target_of(source).decode(predicted), tokens, each.log_probability, each.score))
+        tokens = codec.vocabulary.lookup_tokens(predicted)
+        best.append(Continuation(codec.decode(predicted), tokens, each.log_probability, each.score))
     return best
 
 
@@ -168,11 +169,11 @@ def refuse_rules(options: SearchOptions) -> None:
 
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:
     """The record of a translation with these steps."""
-    found = tuple(steps)
+    found, codec = tuple(steps), model.target_of(source)
     states = next((len(step.weights) for step in found if step.weights is not None), None)
     return DecodedSteps(
         source_tokens(model, source, states),
-        model.target_of(source).decode(model.target.vocabulary.lookup_indices(step.token for step in found)),
+        codec.decode(codec.vocabulary.lookup_indices(step.token for step in found)),
         sum(step.log_probability for step in found),
         found,
     )
@@ -189,7 +190,7 @@ def source_item(model: TrainedModel, source: str | Sequence[str]) -> Item:
     if isinstance(source, str):
         (item,) = model.source.items([source])
     else:
-        vocabulary = model.text_source("a list of tokens").vocabulary
+        vocabulary = model.text_source("a list of tokens").given(source).vocabulary
         item = [*_known_ids(vocabulary, source, "source"), EOS]
     if model.source.length(item) <= 0:
         raise UserError("a blank sentence has no steps; give one with text")
@@ -199,8 +200,9 @@ def source_item(model: TrainedModel, source: str | Sequence[str]) -> Item:
 
 def prefix_ids(model: TrainedModel, source: str | Sequence[str], prefix: str | Sequence[str]) -> list[int]:
     """The ids of text, or tokens, with which the translation of a source begins. UserError: a token cannot be in it."""
-    tokens = model.target_of(source).pieces(prefix) if isinstance(prefix, str) else prefix
-    return _known_ids(model.target.vocabulary, tokens, "prefix")
+    codec = model.target_of(source)
+    tokens = codec.pieces(prefix) if isinstance(prefix, str) else prefix
+    return _known_ids(codec.vocabulary, tokens, "prefix")
 
 
 def _known_ids(vocabulary: Vocabulary, tokens: Sequence[str], name: str) -> list[int]:
@@ -234,15 +236,20 @@ class _StepByStep(Wrapper):
     """The model of one sentence after a prefix; beside it, the other sentences whose contexts are read."""
 
     def __init__(
-        self, model: TrainedModel, source: Item, interventions: Sequence[Intervention], prefix: Sequence[int] = ()
+        self,
+        model: TrainedModel,
+        source: str | Sequence[str],
+        interventions: Sequence[Intervention],
+        prefix: Sequence[int] = (),
     ) -> None:
         super().__init__(model.fused)
         self.trained = model
+        self.vocabulary = model.target_of(source).vocabulary
         self.opened = IntervenedModel(self.inner)
         self.interventions = interventions
-        others = [source_item(model, each) for each in other_sources(interventions)]
+        items = [source_item(model, each) for each in (source, *other_sources(interventions))]
         with torch.inference_mode():
-            self.memory = self.opened.model.encode(model.source.collate([source, *others]).to(model.device))
+            self.memory = self.opened.model.encode(model.source.collate(items).to(model.device))
         self.is_state = self.memory.is_state
         check_interventions(interventions, self.opened, int(self.is_state[0].sum()))
         self.prefix = [self.inner.start_token, *prefix]
@@ -296,7 +303,7 @@ class _StepByStep(Wrapper):
         if not log_probabilities.isfinite().all():
             raise UserError(NOT_FINITE)
         likely = log_probabilities.exp().topk(min(LIKELY, len(log_probabilities)))
-        words = self.trained.target.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
+        words = self.vocabulary.lookup_tokens([chosen, *likely.indices.tolist()])
         if any(each.other is not None and each.step in (None, state.steps) for each in self.interventions):
             attended = None  # in another sentence
         record = DecodedStep(

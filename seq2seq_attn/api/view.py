@@ -211,7 +211,7 @@ def forced_view(model: TrainedModel, source: str, target: str, layers: Sequence[
     from seq2seq_attn.analysis.word_alignment import token_attention
 
     found = token_attention(model, source, target, layers)
-    known = model.target.vocabulary
+    known = model.target_of(source).vocabulary
     labels = tuple(each if each in known else stand_in(each) for each in found.target)
     view = replace(AttentionView(**vars(found)), target=labels)
     return replace(view, display=model.display(source, is_cut=False), grid=model.rows(source))

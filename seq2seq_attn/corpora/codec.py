@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, PositiveInt, TypeAdapter, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, TypeAdapter, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
+from seq2seq_attn.corpora.copy_slots import SlotVocabulary
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Items
 from seq2seq_attn.corpora.front_end import FrontEnd
@@ -74,6 +75,7 @@ class TextConfig(Strict):
     character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
     protected: tuple[str, ...] = ()  # symbols that are always one piece and known, as in ["<2de>", "<NUM1>"]
     placeholders: tuple[str, ...] = ()  # left unread and restored: url, email, number, tag, or own as in "code=[A-Z]+"
+    copy_slots: NonNegativeInt = 0  # ids, beside the vocabulary, for words of a source that are not in it
     sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
 
     @property
@@ -125,6 +127,14 @@ class TextConfig(Strict):
         return placeholders
 
     @model_validator(mode="after")
+    def _slots_are_shared(self) -> TextConfig:
+        if self.copy_slots and not self.joint:
+            raise ValueError(
+                f"copy_slots={self.copy_slots} stand for the same words in source and target; set joint=true"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _are_symbols(self) -> TextConfig:
         if (mistake := self.unfit) is not None:
             raise ValueError(f"protected: {mistake}")
@@ -140,13 +150,13 @@ class TextConfig(Strict):
 
 def of_source(text: TextConfig) -> TextConfig:
     """These options for a text of the source alone, which shares no vocabulary with the target."""
-    own = {"joint": False, "target_language": text.source_language, "sampling": None, "placeholders": ()}
-    return text.model_copy(update=own)
+    own = {"joint": False, "target_language": text.source_language}
+    return text.model_copy(update=own | {"sampling": None, "placeholders": (), "copy_slots": 0})
 
 
 def refuse_of_both_sides(text: TextConfig | None) -> TextConfig | None:
     """The options of a text of the source alone. ValueError: one of them is for whole configurations."""
-    for key in ("sampling", "placeholders"):
+    for key in ("sampling", "placeholders", "copy_slots"):
         if text is not None and getattr(text, key):
             raise ValueError(f"{key} needs a source that is one text, under `text`; leave it out")
     return text
@@ -175,6 +185,7 @@ class _Record:
     lowercase: bool
     match_known_forms: bool = False
     placeholders: list[str] = field(default_factory=list)
+    copy_slots: NonNegativeInt = 0
 
 
 _RECORD = TypeAdapter(_Record)
@@ -184,8 +195,8 @@ class Codec(FrontEnd):
     """The front end of text: encodes a line as ids that end in `</s>`, and decodes ids to a line.
 
     `lowercase` lowercases a line before it is tokenized. With `match_known_forms`, a piece outside the vocabulary is
-    read in a form that is in it, see `known_forms`. With `placeholders`, a line is that of a source; a target is
-    encoded and decoded `given` its source.
+    read in a form that is in it, see `known_forms`. With `placeholders` or `copy_slots`, a line is that of a source; a
+    target is encoded and decoded `given` its source.
     """
 
     marks = 1  # `</s>`
@@ -198,20 +209,26 @@ class Codec(FrontEnd):
         lowercase: bool = False,
         match_known_forms: bool = False,
         placeholders: Sequence[str] = (),
+        copy_slots: int = 0,
     ) -> None:
         self.tokenizer = tokenizer
-        self.vocabulary = vocabulary
+        self.vocabulary = SlotVocabulary(vocabulary, copy_slots) if copy_slots else vocabulary
         self.lowercase = lowercase
         self.match_known_forms = match_known_forms
         self.placeholders = Placeholders(placeholders)
         self._values: dict[str, str] | None = None  # of the source that is given
 
-    def given(self, source: str) -> Codec:
-        """This codec for a target with this source, whose text its placeholders stand for."""
-        if not self.placeholders.given:
+    def given(self, source: str | Sequence[str]) -> Codec:
+        """This codec for a target with this source, whose text its placeholders and copy slots stand for.
+
+        The placeholders of a source that is a list of tokens stand for nothing.
+        """
+        if not (self.vocabulary.slots or self.placeholders.given):
             return self
         codec = copy.copy(self)
-        codec._values = self.placeholders.values(source)
+        codec.vocabulary = self.vocabulary.of_source(self.pieces(source) if isinstance(source, str) else source)
+        if isinstance(source, str):
+            codec._values = self.placeholders.values(source)
         return codec
 
     def _parts(self, line: str) -> list[tuple[int, str]]:
@@ -286,11 +303,14 @@ class Codec(FrontEnd):
         return [first[index] for index in indices]
 
     def unknown_words(self, line: str) -> list[str]:
-        """The whitespace-separated words of the line, in order, of which a piece is read as `<unk>`."""
-        ids = self.encode(line)[:-1]
-        if UNK not in ids:
+        """The whitespace-separated words of the line, in order, of which a piece is not in the vocabulary.
+
+        So a word of a source is unknown though it can be copied; in a target that is `given` its source, it is not.
+        """
+        ids = self.vocabulary.lookup_indices(self.pieces(line))
+        if min(ids, default=EOS) > EOS:
             return []
-        unknown = {word for word, index in zip(self.word_indices(line), ids, strict=True) if index == UNK}
+        unknown = {word for word, index in zip(self.word_indices(line), ids, strict=True) if index <= EOS}
         words = line.split()
         return [words[index] for index in sorted(unknown)]
 
@@ -348,7 +368,7 @@ class Codec(FrontEnd):
         return [form for piece in pieces for form in known_forms(piece, self.vocabulary)]
 
     def _ids(self, pieces: list[str]) -> list[int]:
-        ids = self.vocabulary.lookup_indices(pieces)
+        ids = self.vocabulary.of_source(pieces).lookup_indices(pieces)
         return [index if index >= len(SPECIALS) else UNK for index in ids] + [EOS]
 
     def decode(self, ids: Sequence[int], unknown: Iterable[str] = ()) -> str:
@@ -407,9 +427,10 @@ class Codec(FrontEnd):
                 "lowercase": self.lowercase,
                 "match_known_forms": self.match_known_forms,
                 "placeholders": list(self.placeholders.given),
+                "copy_slots": self.vocabulary.slots,
             }
         )
-        left_out = None if record.placeholders else {"placeholders"}
+        left_out = {name for name in ("placeholders", "copy_slots") if not getattr(record, name)}
         return {
             **{f"{side}.{self.tokenizer.kind}.{name}": content for name, content in files.items()},
             f"{side}.vocabulary.txt": self.vocabulary.content(),
@@ -430,7 +451,8 @@ class Codec(FrontEnd):
             named = next(iter(files.values()), path)
             raise UserError(f"{named}: not a valid tokenizer: {error}; restore it, or train the run again") from None
         vocabulary = Vocabulary.load(checked(folder, f"{side}.vocabulary.txt"))
-        return cls(tokenizer, vocabulary, record.lowercase, record.match_known_forms, record.placeholders)
+        options = record.lowercase, record.match_known_forms, record.placeholders, record.copy_slots
+        return cls(tokenizer, vocabulary, *options)
 
 
 def front_end_files(source: FrontEnd, target: FrontEnd) -> dict[str, bytes]:
@@ -476,11 +498,12 @@ def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: st
             normalization=text.normalization,
             protected=text.symbols,
         )
-        return Codec(pieces, pieces.vocabulary(), text.lowercase, placeholders=text.placeholders)
+        return Codec(pieces, pieces.vocabulary(), text.lowercase, False, text.placeholders, text.copy_slots)
     of_language = {"language": language} if text.tokenizer == "moses" else {}
     tokenizer = _TOKENIZERS[text.tokenizer](protected=text.symbols, **of_language)
     vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, text.minimum_frequency, always=text.symbols)
-    return Codec(tokenizer, vocabulary, text.lowercase, text.match_known_forms, text.placeholders)
+    options = text.lowercase, text.match_known_forms, text.placeholders, text.copy_slots
+    return Codec(tokenizer, vocabulary, *options)
 
 
 def train_codecs(corpus: ParallelCorpus, text: TextConfig) -> tuple[Codec, Codec]:

@@ -20,6 +20,8 @@ class Vocabulary:
     `set_default_index(vocab["<unk>"])`. Raises UserError for a duplicate token.
     """
 
+    slots: int = 0  # ids at the end for tokens of one source that are not in the vocabulary (`corpora/copy_slots.py`)
+
     def __init__(self, tokens: Iterable[str]) -> None:
         self._itos = [*SPECIALS, *tokens]
         self._stoi = {token: index for index, token in enumerate(self._itos)}
@@ -73,7 +75,14 @@ class Vocabulary:
         for index in indices:
             if not 0 <= index < size:
                 raise IndexError(f"id {index} is not in a vocabulary of {size} tokens")
-        return [self._itos[index] for index in indices]
+        return [self._token(index) for index in indices]
+
+    def _token(self, index: int) -> str:
+        return self._itos[index]
+
+    def of_source(self, tokens: Iterable[str]) -> Vocabulary:
+        """The vocabulary of a source with these tokens, and of its target; itself, unless it has slots for them."""
+        return self
 
     def get_itos(self) -> list[str]:
         """All tokens in the order of their ids (a copy)."""
@@ -81,7 +90,7 @@ class Vocabulary:
 
     def get_stoi(self) -> dict[str, int]:
         """Token to id (a copy)."""
-        return dict(self._stoi)
+        return {token: index for index, token in enumerate(self.get_itos())}
 
     def content(self) -> bytes:
         """The content of its file: one token per line, UTF-8; line n has the token with id n - 1."""

@@ -102,6 +102,7 @@ def _parts(config: Config) -> Iterator[tuple[str, str, list[str]]]:
     assert isinstance(model, TransformerConfig)
     yield "model.encoder.kind", model.encoder.kind, ["transformer"]
     yield "model.head.kind", model.head.kind, ["softmax"]
+    yield "text.copy_slots", str(config.text.copy_slots), ["0"]
     yield "model.context.kind", model.context.kind, ["attention"]
     stacks = {"model.encoder": cast(LayersConfig, model.encoder), "model.decoder": model.decoder}
     parts: dict[str, LayersConfig | ContextConfig] = {**stacks, "model.context": model.context}

@@ -82,10 +82,10 @@ def _refuse_tokenizers(name: str, model: TrainedModel) -> None:
                 f"{name}: its tokenizer is {codec.tokenizer.kind}, and a page without a server knows only "
                 f"{' and '.join(TOKENIZERS)}; show the run with seq2seq-attn serve, or train with text.tokenizer=word"
             )
-        if codec.tokenizer.protected:
+        if codec.tokenizer.protected or codec.vocabulary.slots:
+            what = "protected symbols" if codec.tokenizer.protected else "text.copy_slots"
             raise UserError(
-                f"{name}: has protected symbols, which a page without a server does not know; show the run with "
-                "seq2seq-attn serve"
+                f"{name}: has {what}, which a page without a server does not know; show the run with seq2seq-attn serve"
             )
 
 

@@ -7,6 +7,7 @@ from seq2seq_attn.models.encoders import (
     PyramidalConfig,
 )
 from seq2seq_attn.models.factored import FactoredEncoderConfig
+from seq2seq_attn.models.heads.pointer_generator import PointerGeneratorConfig
 from seq2seq_attn.models.multi_source import MultiSourceEncoderConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
@@ -17,6 +18,7 @@ __all__ = [
     "FactoredEncoderConfig",
     "LinearConfig",
     "MultiSourceEncoderConfig",
+    "PointerGeneratorConfig",
     "PyramidalConfig",
     "RecurrentConfig",
     "TransformerConfig",

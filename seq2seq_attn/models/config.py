@@ -92,10 +92,10 @@ class ModelConfig(Tagged):
         target = Embedding(target_size, self.embedding_size, dropout=dropout.embedding, word_dropout=dropout.word)
         return source, target
 
-    def build_head(self, features: int, target: Embedding, tied: Tied) -> Head:
+    def build_head(self, features: int, target: Embedding, tied: Tied, inputs: int | None = None) -> Head:
         """The head of features (R,), whose projection is the table of the target's embeddings if they are `tied`.
 
-        UserError if the sizes do not fit.
+        `inputs` is the width of all `Read.inputs` together, if there are any. UserError if the sizes do not fit.
         """
         projection = nn.Linear(features, target.table.num_embeddings)
         if tied != "none":
@@ -105,7 +105,7 @@ class ModelConfig(Tagged):
                     f"{features}; use decoder.readout=deep without decoder.readout_size"
                 )
             projection.weight = target.table.weight
-        return self.head.build(projection)
+        return self.head.build(projection, inputs or features)
 
     def tied(self, joint: bool, features: int) -> Tied:
         """Which embeddings share their table with the projection of `features` numbers: `tie_embeddings`.

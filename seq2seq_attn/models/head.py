@@ -20,6 +20,7 @@ class Read(NamedTuple):
 
     features: Tensor  # (M, R)
     weights: Tensor | None = None  # (M, S): attention weights; given to a head that `needs_weights`
+    inputs: tuple[Tensor, ...] = ()  # (M, ...) each, given likewise: H_i, C_i and E y_{i-1}, of which the features are
 
 
 class Loss(NamedTuple):
@@ -36,7 +37,7 @@ class Head(nn.Module, ABC):
     A head defines `forward`; one that reads the source defines `prepare` as well.
     """
 
-    needs_weights: bool = False  # whether `forward` reads the attention weights
+    needs_weights: bool = False  # whether `forward` reads the attention weights, or the inputs of the features
 
     def prepare(self, source: Source) -> Any:
         """What the head needs of the source, computed once: a record with `select(rows)`, or None."""
@@ -111,7 +112,7 @@ class Head(nn.Module, ABC):
         UserError: this head cannot be restricted.
         """
         raise UserError(
-            f"search.shortlist needs a head with one projection; {type(self).__name__} has none: leave it out"
+            f"search.shortlist: {type(self).__name__} cannot be restricted to a part of the vocabulary; leave it out"
         )
 
 
@@ -135,9 +136,18 @@ class HeadConfig(Tagged):
 
     kind: str = "softmax"
 
+    def completed(self, text: Any) -> HeadConfig:
+        """The configuration, completed by the options under `text`. ValueError: they do not suit the head."""
+        return self
+
     @abstractmethod
-    def build(self, projection: nn.Linear) -> Head:
-        """An untrained head on top of a projection (R to V), which may share its weight with the target embeddings."""
+    def build(self, projection: nn.Linear, inputs_size: int) -> Head:
+        """An untrained head.
+
+        Args:
+            projection: From features (R) to the vocabulary (V); it may share its weight with the target embeddings.
+            inputs_size: The width of all `Read.inputs` together; of a model that has none, that of the features.
+        """
 
 
 class SoftmaxHeadConfig(HeadConfig):
@@ -145,7 +155,7 @@ class SoftmaxHeadConfig(HeadConfig):
 
     kind: Literal["softmax"] = "softmax"
 
-    def build(self, projection: nn.Linear) -> SoftmaxHead:
+    def build(self, projection: nn.Linear, inputs_size: int) -> SoftmaxHead:
         return SoftmaxHead(projection)
 
 

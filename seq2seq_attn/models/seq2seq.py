@@ -92,6 +92,7 @@ class Decoded(NamedTuple):
 
     features: Tensor  # (B, T, R): what the head predicts from
     weights: Tensor | None  # (B, T, S): row i are the attention weights while token i was predicted; None if not needed
+    inputs: tuple[Tensor, ...] = ()  # (B, T, ...) each, as H_i, C_i and E y_{i-1}: what the features are computed from
 
 
 class HeadWeights(NamedTuple):
@@ -160,9 +161,11 @@ class Seq2Seq(nn.Module, ABC):
 
     def reads(self, decoded: Decoded, memory: Memory, where: Tensor) -> tuple[Read, Any]:
         """What the head predicts M tokens from: the steps at which `where` (B, T) is True, source by source."""
-        weights = decoded.weights[where] if self.head.needs_weights and decoded.weights is not None else None
         own = None if memory.head is None else memory.head.select(where.nonzero()[:, 0])
-        return Read(decoded.features[where], weights), own
+        if not self.head.needs_weights:
+            return Read(decoded.features[where]), own
+        weights = None if decoded.weights is None else decoded.weights[where]
+        return Read(decoded.features[where], weights, tuple(part[where] for part in decoded.inputs)), own
 
     def logits(self, decoded: Decoded, memory: Memory, where: Tensor) -> Tensor:
         """Logits (M, V) of the steps at which `where` (B, T) is True: padding is not projected."""
@@ -173,8 +176,9 @@ class Seq2Seq(nn.Module, ABC):
         """Logits (N, V) of one step."""
         own = memory.head
         if own is not None:
-            sources = torch.arange(len(memory.is_state), device=memory.is_state.device)
-            own = own.select(sources.repeat_interleave(len(read.features) // len(sources)))
+            count = memory.is_state.shape[0]  # not len(), which torch.export takes for a constant
+            sources = torch.arange(count, device=memory.is_state.device)
+            own = own.select(sources.repeat_interleave(read.features.shape[0] // count))
         logits: Tensor = self.head(read, own)
         return logits
 

@@ -61,8 +61,17 @@ _Found = TypeVar("_Found")
 
 
 def build_translator(config: Config, source: FrontEnd, target: Codec) -> Seq2Seq:
-    """An untrained model, initialized from the random state of the process."""
-    return config.model.build(source.size, target.size, source is target)
+    """An untrained model, initialized from the random state of the process.
+
+    UserError: its head needs attention weights, and it has none.
+    """
+    translator = config.model.build(source.size, target.size, source is target)
+    if translator.head.needs_weights and not translator.attends:
+        raise UserError(
+            f"model.head.kind={config.model.head.kind} reads attention weights, and this model has none; choose "
+            "another head, or model.context.kind=attention"
+        )
+    return translator
 
 
 class _Rehearsal(TorchFunctionMode):
@@ -316,8 +325,8 @@ class TrainedModel:
         return text, replaced
 
     def target_of(self, source: str | Sequence[str]) -> Codec:
-        """The codec of the target for a source; if that is a list of tokens, its placeholders stand for nothing."""
-        return self.target.given(source) if isinstance(source, str) else self.target
+        """The codec of the target for a source, text or a list of tokens (`Codec.given`)."""
+        return self.target.given(source)
 
     def _replacements(
         self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions

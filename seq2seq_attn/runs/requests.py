@@ -242,6 +242,11 @@ def _avoided(target: Codec, phrases: Sequence[str]) -> tuple[tuple[int, ...], ..
     for phrase in phrases:
         if not phrase.strip():
             raise UserError(f"avoid: {phrase!r} is blank; give a word or a phrase")
+        if target.vocabulary.slots and (unknown := target.unknown_words(phrase)):
+            raise UserError(
+                f"avoid: {phrase!r} has {unknown[0]!r}, which is in no vocabulary but may be copied from a source "
+                "(text.copy_slots); leave it out"
+            )
         if values := target.placeholders.values(phrase):
             raise UserError(
                 f"avoid: {phrase!r} has {min(values)!r}, which text.placeholders takes from the source; leave it out"

@@ -181,9 +181,14 @@ def _train(
     validation, kept_to_validate = _usable_pairs(config, front_ends, shared, is_training=False)
     require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
-    if config.training.guided_alignment and not any(context.reads_query for context in translator.contexts_that_read()):
+    of_weights = {
+        "guided_alignment": config.training.guided_alignment is not None,
+        "coverage_loss": config.training.coverage_loss > 0,
+    }
+    has_weights = any(context.reads_query for context in translator.contexts_that_read())
+    if (option := next((name for name, is_given in of_weights.items() if is_given), None)) and not has_weights:
         raise UserError(
-            "training.guided_alignment: this model has no attention weights to train; leave it out, or choose a model "
+            f"training.{option}: this model has no attention weights to train; leave it out, or choose a model "
             "that has, as with model.context.kind=attention"
         )
     coverage = optimizer = None

@@ -35,6 +35,7 @@ class TrainingConfig(Strict):
     label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)  # probability spread over all tokens
     r_drop: NonNegativeFloat = 0.0  # weight of the divergence of two dropout masks, see `r_drop_loss`; 5 in the paper
     guided_alignment: GuidedAlignmentConfig | None = None  # train the attention weights on links as well
+    coverage_loss: NonNegativeFloat = 0.0  # weight of what attention reads again, see `coverage_loss`; 1 in the paper
     ema_decay: float | None = Field(default=0.999, gt=0.0, lt=1.0)  # average the weights, see `WeightAverage`
     keep_epochs: NonNegativeInt = 0  # keep the weights of the last epochs, which the command `average` averages
     clip_norm: PositiveFloat | None = 1.0  # maximum norm of all gradients together; null: no clipping

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.head import Loss, Read
 from seq2seq_attn.models.seq2seq import Seq2Seq
@@ -31,23 +32,43 @@ def token_loss(model: Seq2Seq, batch: Batch) -> Loss:
 
 
 def training_loss(model: Seq2Seq, batch: Batch, config: TrainingConfig) -> Loss:
-    """Cross-entropy with label smoothing, R-Drop and guided alignment, as the configuration says.
+    """Cross-entropy with label smoothing, R-Drop, guided alignment and coverage, as the configuration says.
 
-    Equations are in models/head.py and `guided_alignment.py`.
+    Equations are in models/head.py, `guided_alignment.py` and below.
     """
     guided, smoothing = config.guided_alignment, config.label_smoothing
+    with_weights = guided is not None or config.coverage_loss > 0
     # R-Drop compares two dropout masks. One pass over twice the rows is faster than two passes.
     batch = batch.twice() if config.r_drop else batch
-    read, memory, targets, weights = _decode(model, batch, with_weights=guided is not None)
+    read, memory, targets, weights = _decode(model, batch, with_weights)
     if config.r_drop:
         targets = targets[: len(targets) // 2]
         loss = model.head.r_drop_loss(read, targets, config.r_drop, memory, smoothing)
     else:
         loss = model.head.loss(read, targets, memory, smoothing)
-    if guided is not None and batch.links is not None and weights is not None:
-        guidance = guided.weight * alignment_loss(weights, batch.links)
-        loss = loss._replace(total=loss.total + (guidance / 2 if config.r_drop else guidance))
-    return loss
+    if weights is None:
+        return loss
+    of_weights = weights.new_zeros(())
+    if guided is not None and batch.links is not None:
+        of_weights = guided.weight * alignment_loss(weights, batch.links)
+    if config.coverage_loss:
+        of_weights = of_weights + config.coverage_loss * coverage_loss(weights, batch.target.is_token)
+    return loss._replace(total=loss.total + (of_weights / 2 if config.r_drop else of_weights))
+
+
+def coverage_loss(weights: Tensor, is_token: Tensor) -> Tensor:
+    """Σ_ij min(a_ij, c_ij) over all pairs of a batch, with the coverage c_ij = Σ_{k<i} a_kj.
+
+    What a decoder reads again costs (See et al. 2017, eq. 10, 12 and 13). Scorers such as `linguistic_coverage` let
+    attention see what was read before, as in their eq. 11.
+
+    Args:
+        weights: a_ij (B, T, S), 0 on padding of the source.
+        is_token: (B, T) bool, True at target tokens, False on padding.
+    """
+    weights = full_precision(weights)
+    covered = weights.cumsum(dim=1) - weights
+    return torch.minimum(weights, covered).sum(dim=2)[is_token].sum()
 
 
 def _decode(model: Seq2Seq, batch: Batch, with_weights: bool = False) -> _Predicted:

@@ -83,7 +83,7 @@ from seq2seq_attn.models.head import HeadConfig, SoftmaxHead
 class NearHeadConfig(HeadConfig):
     kind: Literal["near"] = "near"
 
-    def build(self, projection):
+    def build(self, projection, inputs_size):
         return SoftmaxHead(projection)
 """
 

@@ -52,6 +52,10 @@ def test_ctranslate2_translates_as_the_search_here(trained, tmp_path, arm):
     [
         ({"kind": "recurrent"}, "model.kind=recurrent: CTranslate2 knows only transformer"),
         ({"encoder": {"kind": "recurrent"}}, "model.encoder.kind=recurrent: CTranslate2 knows only transformer"),
+        (
+            {"tie_embeddings": "all", "head": {"kind": "pointer_generator"}},
+            "model.head.kind=pointer_generator: CTranslate2 knows only softmax",
+        ),
         ({"context": {"kind": "fixed"}}, "model.context.kind=fixed: CTranslate2 knows only attention"),
         ({"context": {"scorer": "additive"}}, "model.context.scorer=additive: CTranslate2 knows only scaled_dot"),
         ({"encoder": {"scorer": "additive"}}, "model.encoder.scorer=additive: CTranslate2 knows only scaled_dot"),

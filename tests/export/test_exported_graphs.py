@@ -29,6 +29,7 @@ pytestmark = pytest.mark.slow
 EXPORTED = (
     *("mean", "recurrent", "transformer", "history", "tied", "tied_transformer", "location", "one_direction"),
     "hard",
+    "copying",
 )
 REFUSED = ("peeking", "shuffled")
 

@@ -58,7 +58,8 @@ class RecurrentConfig(ModelConfig):
         make_cell = partial(self.decoder.make_cell, self.layer_norm, self.dropout.state)
         decoder = self.decoder.build(make_cell, context, self.embedding_size)
         readout = self._readout(context)
-        head = self.build_head(self.features, embeddings[1], tied)
+        inputs = decoder.hidden_size + decoder.context_size + self.embedding_size
+        head = self.build_head(self.features, embeddings[1], tied, inputs)
         model = RecurrentSeq2Seq if self.decoder.sums_values else HardSeq2Seq
         return model(encoder, summary, embeddings[1], decoder, readout, head, state_dropout=self.dropout.state)
 

@@ -92,15 +92,17 @@ class RecurrentSeq2Seq(EncoderDecoder):
     def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> Step:
         embedded = self.target_embedding(tokens)
         state, output = self.decoder.advance(self.decoder.input_gates(embedded), state, memory.source.prepared)
-        features = self.readout(output.hidden, output.context, embedded)
-        return Step(self.next_logits(Read(features, output.weights), memory), state, output.weights)
+        parts = output.hidden, output.context, embedded
+        read = Read(self.readout(*parts), output.weights, parts)
+        return Step(self.next_logits(read, memory), state, output.weights)
 
     def decode(self, inputs: Tensor, memory: Memory, need_weights: bool = True) -> Decoded:
         # Time first, so that the tensors of a step are contiguous.
         embedded = self.target_embedding(inputs.t())
         output = self.decoder.run(self.decoder.input_gates(embedded), self.start(memory), memory.source.prepared)
-        features = self.readout(output.hidden, output.context, embedded)
-        return Decoded(features.transpose(0, 1), output.weights.transpose(0, 1))
+        parts = output.hidden, output.context, embedded
+        features = self.readout(*parts).transpose(0, 1)
+        return Decoded(features, output.weights.transpose(0, 1), tuple(part.transpose(0, 1) for part in parts))
 
     def contexts_that_read(self) -> list[Context]:
         context = self.decoder.context
