@@ -59,6 +59,14 @@ TASKS = (
     Task(
         "commands to longer actions", "scan-length", "C at every step", "additive", "exact_match", published="lake-2018"
     ),
+    Task(
+        "commands to longer actions, choices on held-out lengths",
+        "scan-length",
+        "C at every step",
+        "additive",
+        "exact_match",
+        results="results-held-out",
+    ),
     Task("pronunciation, ten languages", "pronunciation-2020", "C at every step", "additive", published="gorman-2020"),
     Task("pronunciation, English", "pronunciation", "C at every step", "additive", published="cmudict"),
     Task("inflection, eight languages", "inflection", "C at every step", "additive", published="wu-2019"),

@@ -28,7 +28,7 @@ def folder(tmp_path, prepare):
     for split in prepare["SPLITS"]:
         (tmp_path / split).mkdir()
         for part, count in (("train", 1_000), ("test", 3)):
-            lines = (f"IN: walk {number} times OUT: {'I_WALK ' * (number % 3)}I_STOP\n" for number in range(count))
+            lines = (f"IN: walk {number} times OUT: {'I_WALK ' * (number % 20)}I_STOP\n" for number in range(count))
             with gzip.open(tmp_path / split / f"tasks_{part}_{split}.txt.gz", "wt", encoding="utf-8") as file:
                 file.writelines(lines)
     prepare["main"]([str(tmp_path)])
@@ -55,6 +55,14 @@ def test_the_validation_pairs_are_training_pairs_from_its_whole_length(folder):
     train, validation = (pairs_of(folder, "length", part) for part in ("train", "validation"))
     assert len(train) == 1_000
     assert validation == train[::2]
+
+
+def test_held_out_commands_are_longer_than_those_of_training(folder):
+    train, validation, test = (pairs_of(folder, "held-out", part) for part in ("train", "validation", "test"))
+    all_pairs = pairs_of(folder, "length", "train")
+    assert train == [pair for pair in all_pairs if len(pair[1].split()) <= 16]
+    assert {*validation, *test} == {*all_pairs} - {*train}
+    assert not {*validation} & {*test}
 
 
 def test_the_arms_of_both_experiments_differ_only_by_their_split_and_the_dropout_of_transformers():
