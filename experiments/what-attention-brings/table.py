@@ -71,8 +71,8 @@ TASKS = (
     Task("pronunciation, English", "pronunciation", "C at every step", "additive", published="cmudict"),
     Task("inflection, eight languages", "inflection", "C at every step", "additive", published="wu-2019"),
     Task("spoken digits, strings", "spoken-digits", "C at every step", "additive", published="chorowski-2015"),
-    Task("handwritten digits, strings", "digit-strings", "C at every step", "additive"),
-    Task("pictograms to names", "pictograms", "C at every step", "additive", published="xu-2015"),
+    Task("handwritten digits, strings", "digit-strings", "C at every step", "additive attention"),
+    Task("pictograms to names", "pictograms", "C at every step", "additive attention", published="xu-2015"),
     Task("package descriptions to synopses", "package-summaries", "C at every step", "additive", published="see-2017"),
     Task("dialogue, made", "dialog-babi", "C at every step", "additive", published="madotto-2018-task-5"),
     Task(
@@ -219,17 +219,15 @@ def published_table(published: dict[str, dict[str, object]]) -> str:
 
 def verdict(gains: Sequence[Gain]) -> str:
     """What the tests say over all tasks, in a sentence."""
-    better = [gain for gain in gains if gain.decided and gain.sign * gain.difference > 0]
-    worse = [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0]
-    points = sorted(gain.sign * gain.difference for gain in better)
-    said = (
-        f"**Attention is better on {len(better)} of {len(gains)} tasks, by {points[0]:.1f} to {points[-1]:.1f} points"
-    )
-    if worse:
-        said += f", and worse on {', '.join(gain.task.name for gain in worse)}"
-    if open_ := [gain.task.name for gain in gains if not gain.decided]:
-        said += f"; on {', '.join(open_)}, its training runs cannot tell"
-    return f"{said}.**"
+    better = sorted(gain.sign * gain.difference for gain in gains if gain.decided and gain.sign * gain.difference > 0)
+    said = f"Attention is better on {len(better)} of {len(gains)} tasks, by {better[0]:.1f} to {better[-1]:.1f} points"
+    others = {
+        "worse on": [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0],
+        "not told apart by the training runs on": [gain for gain in gains if not gain.decided and gain.seeds > 1],
+        "trained but once on": [gain for gain in gains if gain.seeds == 1],
+    }
+    parts = (f"{what} {', '.join(gain.task.name for gain in each)}" for what, each in others.items() if each)
+    return f"**{'; '.join([said, *parts])}.**"
 
 
 def by_gain(gains: Sequence[Gain]) -> list[Gain]:
