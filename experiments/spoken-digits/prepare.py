@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 PARTS = {"test": range(5), "validation": range(5, 8), "train": range(8, 50)}  # by the index of a recording
-STRINGS = {"test": 600, "validation": 300, "train": 3000}
+STRINGS = {"test": 600, "validation": 300, "train": 3000}  # as many of each length
 DIGITS = range(3, 9)  # of a string
 RATE = 8000  # Hz
 PAUSES = (400, 2400)  # samples between two digits: 50 to 300 ms
@@ -32,12 +32,13 @@ Samples = NDArray[np.int16]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The lists of both tasks, beside the archive, and the sounds of the strings."""
+    """The lists of both tasks, beside the recordings, and the sounds of the strings."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("data/downloaded/speech-digits"))
     folder = parser.parse_args(arguments).folder
-    with tarfile.open(folder / "recordings.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    if not (folder / "recordings").exists():  # as in a clone of the repository of the recordings
+        with tarfile.open(folder / "recordings.tar") as archive:
+            archive.extractall(folder, filter="data")
     recordings = sorted((folder / "recordings").glob("*.wav"))
     draw = np.random.default_rng(SEED)
     for part, indices in PARTS.items():

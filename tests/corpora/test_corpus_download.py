@@ -199,6 +199,7 @@ def test_every_entry_of_the_manifest_is_complete():
         "inflection-2017",
         "alignments",
         "dialog-babi",
+        "speech-digits",
     }
     for corpus in known_corpora().values():
         assert corpus.description
