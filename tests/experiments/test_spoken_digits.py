@@ -3,6 +3,7 @@
 import runpy
 import tarfile
 import wave
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +60,10 @@ def test_a_string_is_of_one_speaker_and_of_its_part_and_its_links_are_within_its
         assert {value % 50 for value in values} == {0}  # recording 0, as of all test recordings
         assert len({value // 50 % 2 for value in values}) == 1
         digits = [prepare["WORDS"].index(word) for word in line.split()]
-        starts = [
-            place for place in range(len(samples)) if samples[place] >= 1000 > (samples[place - 1] if place else 0)
-        ]
+        is_digit = np.concatenate([[False], samples >= 1000])
+        starts = np.flatnonzero(is_digit[1:] & ~is_digit[:-1])
         assert [(samples[start] - 1000) // 100 for start in starts] == digits
-        for start, following in zip(starts, starts[1:], strict=False):
+        for start, following in pairwise(starts):
             pause = samples[start:following]
             assert 400 <= (pause < 1000).sum() < 2400
         found = [tuple(map(int, link.split("p"))) for link in gold.split()]
