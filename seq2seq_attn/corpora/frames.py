@@ -23,6 +23,8 @@ from seq2seq_attn.files.reading import open_file
 Recording = NDArray[np.float32]  # (L, F)
 Statistics = NDArray[np.float64]  # (2, F): means, and standard deviations
 
+LEARNED_FROM = 1000  # training recordings at most, evenly spaced; all are read once more for training itself
+
 
 class RecordingFrontEnd(FrontEnd):
     """A line is the path of a recording, each feature x of whose frames becomes (x - mean) / standard deviation.
@@ -31,7 +33,7 @@ class RecordingFrontEnd(FrontEnd):
 
     Args:
         config: How recordings are read, and whose statistics normalize them.
-        statistics: Those of the training recordings; None if lines are only to be counted.
+        statistics: Those of training recordings; None if lines are only to be counted.
     """
 
     def __init__(self, config: RecordingConfig, statistics: Statistics | None) -> None:
@@ -40,7 +42,7 @@ class RecordingFrontEnd(FrontEnd):
 
     @property
     def statistics(self) -> Statistics:
-        """Those of the training recordings: means of 0 and deviations of 1 unless these normalize."""
+        """Those of training recordings: means of 0 and deviations of 1 unless these normalize."""
         assert self._statistics is not None
         return self._statistics
 
@@ -81,7 +83,7 @@ class RecordingConfig(FrontEndConfig):
 
     makes: ClassVar[type] = Frames
 
-    normalize: Literal["corpus", "recording", "none"] = "corpus"  # by statistics of all training recordings, or its own
+    normalize: Literal["corpus", "recording", "none"] = "corpus"  # by statistics of training recordings, or its own
 
     @abstractmethod
     def read(self, line: str) -> Recording:
@@ -116,12 +118,14 @@ class RecordingConfig(FrontEndConfig):
             return RecordingFrontEnd(self, statistics_of(chain([first], recordings)))
         return RecordingFrontEnd(self, np.repeat([[0.0], [1.0]], first.shape[1], axis=1))
 
-    def _recordings(self, lines: Iterable[str]) -> Iterator[Recording]:
-        """Those of all lines that are not blank. UserError with the line: one cannot be read, or has other features."""
+    def _recordings(self, lines: Sequence[str]) -> Iterator[Recording]:
+        """Those of evenly spaced lines, blank ones left out. UserError with the line: one is unreadable, or unlike."""
+        filled = [line for line in lines if line.strip()]
+        chosen = set(filled[:: -(-len(filled) // LEARNED_FROM) or 1])
         sizes = set()
 
         def read(line: str) -> Recording | None:
-            if not line.strip():
+            if line not in chosen:
                 return None
             frames = self.read(line)
             sizes.add(frames.shape[1])

@@ -23,6 +23,7 @@ def tones(path, words, rate=RATE):
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
+    pytest.importorskip("kaldi_native_fbank", reason="the extra [speech] is not installed")
     folder, draw = tmp_path_factory.mktemp("tones"), np.random.default_rng(1)
     for part, count in {"train": 24, "validation": 4}.items():
         words = [draw.choice(["low", "high"], size=draw.integers(1, 4)).tolist() for _ in range(count)]

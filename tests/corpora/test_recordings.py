@@ -5,6 +5,7 @@ import wave
 import numpy as np
 import pytest
 
+from seq2seq_attn.corpora import frames
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.frames import FramesConfig, statistics_of
 from seq2seq_attn.corpora.speech import SpeechConfig, with_deltas
@@ -23,7 +24,13 @@ def written(path, samples, rate=RATE, channels=1):
 
 
 @pytest.fixture
-def noise():
+def speech():
+    for package in ("soundfile", "kaldi_native_fbank"):
+        pytest.importorskip(package, reason="the extra [speech] is not installed")
+
+
+@pytest.fixture
+def noise(speech):
     return np.random.default_rng(4).normal(0, 3000, size=1000).astype(np.int16)
 
 
@@ -47,6 +54,12 @@ def test_frames_are_normalized_by_all_training_frames_and_a_constant_feature_is_
     assert (found[:, 1] == 0).all()
     assert (front_end.size, front_end.words(arrays[0])) == (3, ["1", "2", "3", "4"])
     assert front_end.word_indices(arrays[2]) == list(range(7))
+
+
+def test_a_large_corpus_is_normalized_by_evenly_spaced_recordings(arrays, monkeypatch):
+    monkeypatch.setattr(frames, "LEARNED_FROM", 2)
+    found = FramesConfig().build(["", *arrays]).statistics
+    np.testing.assert_array_equal(found, FramesConfig().build([arrays[0], arrays[2]]).statistics)
 
 
 def test_a_recording_is_normalized_by_its_own_frames_or_not_at_all(arrays):
@@ -129,6 +142,7 @@ SOUNDS = {
 }
 
 
+@pytest.mark.usefixtures("speech")
 @pytest.mark.parametrize("name", SOUNDS)
 def test_a_sound_that_cannot_be_used_is_refused_in_one_line_with_its_name(name, tmp_path):
     content, message = SOUNDS[name]
