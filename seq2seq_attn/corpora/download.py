@@ -27,6 +27,7 @@ DownloadProgress = Callable[[str, int, int | None], None]  # address, bytes so f
 
 _TIMEOUT = 30  # seconds without an answer
 _CHUNK = 1 << 16  # bytes
+PACKED = (".gz", ".tgz")  # how the names of files end that are stored compressed
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class CorpusFile:
     """One file of a corpus.
 
     `sha256` is the digest of the decompressed text, because the same file is plain at one address and gzip at another.
-    `name` determines how it is stored locally (`.gz` or not). Without a `url`, no public address has exactly this text.
+    `name` determines how it is stored locally (`.gz` and `.tgz` or not). Without a `url`, no public address has exactly this text.
     """
 
     name: str
@@ -121,7 +122,7 @@ def download_files(
             content = _from_folder(corpus, file, from_folder)
         else:
             content = _from_address(corpus, file, content_of)
-        write_bytes(place, gzip.compress(content, mtime=0) if file.name.endswith(".gz") else content)
+        write_bytes(place, gzip.compress(content, mtime=0) if file.name.endswith(PACKED) else content)
     return folder
 
 

@@ -73,7 +73,7 @@ class ImageFrontEnd(FrontEnd):
     @property
     def size_in_words(self) -> str:
         width = "any width" if self.width is None else f"width {self.width}"
-        return f"{'color' if self.color else 'gray'} images of height {self.height} and {width}"
+        return f"height {self.height}, {width}, {'color' if self.color else 'gray'}"
 
     def rules(self) -> Any:
         return self.height, self.width, self.color, self.normalization.mean, self.normalization.std

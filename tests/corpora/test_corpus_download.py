@@ -200,6 +200,8 @@ def test_every_entry_of_the_manifest_is_complete():
         "alignments",
         "dialog-babi",
         "speech-digits",
+        "mnist-digits",
+        "pictograms",
     }
     for corpus in known_corpora().values():
         assert corpus.description

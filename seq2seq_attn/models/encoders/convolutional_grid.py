@@ -15,28 +15,26 @@ from seq2seq_attn.models.embedding import DropoutConfig
 from seq2seq_attn.models.encoder import Encoded, Encoder, EncoderConfig, Network, SequenceEncoder, TokenEncoderConfig
 from seq2seq_attn.strict import Size
 
-Stride = tuple[Annotated[int, Field(ge=1, le=64)], Annotated[int, Field(ge=1, le=64)]]  # down, across
+Stride = tuple[Annotated[int, Field(ge=1, le=3)], Annotated[int, Field(ge=1, le=3)]]  # down, across
 
 
 class ConvolutionalLayer(nn.Module):
-    """max over (down, across) pixels of relu(norm(W * x)), where W is 3 by 3 and norm is over the channels of a pixel.
+    """relu(norm(W * x)) at every `stride`-th pixel, where W is 3 by 3 and norm is over the channels of a pixel.
 
     So a pixel depends on no other than those that W covers: neither padding nor another image changes it.
     """
 
     def __init__(self, input_size: int, size: int, stride: Stride) -> None:
         super().__init__()
-        self.convolution = nn.Conv2d(input_size, size, kernel_size=3, padding=1, bias=False)
+        down, across = stride
+        self.convolution = nn.Conv2d(input_size, size, 3, stride=(across, down), padding=1, bias=False)
         self.norm = nn.LayerNorm(size)
-        self.stride = stride
 
-    def forward(self, images: Tensor, widths: Tensor) -> tuple[Tensor, Tensor]:
-        """Images (B, W, height, channels) that are 0 on padding, and their widths (B,); of the same kind."""
-        found = self.convolution(images.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        found = without_padding(self.norm(found).relu(), widths)
-        down, across = self.stride
-        pooled = nn.functional.max_pool2d(found.permute(0, 3, 1, 2), (across, down), ceil_mode=True)
-        return pooled.permute(0, 2, 3, 1), -(-widths // across)
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, W, height, channels) that are 0 on padding; of the same kind, except on padding."""
+        convolved = self.convolution(images.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        features: Tensor = self.norm(convolved).relu()
+        return features
 
 
 class ConvolutionalGrid(Encoder):
@@ -48,7 +46,7 @@ class ConvolutionalGrid(Encoder):
 
     Args:
         channels: Of the images, then of each layer.
-        strides: Of each layer: the pixels (down, across) that it joins.
+        strides: Of each layer, (down, across): the size of an image is divided by them, and rounded up.
         network: Over the cells; None: the cells are the states.
     """
 
@@ -70,8 +68,9 @@ class ConvolutionalGrid(Encoder):
 
     def forward(self, source: Pixels) -> Encoded:
         cells, widths = without_padding(source.frames, source.lengths), source.lengths
-        for layer in self.layers:
-            cells, widths = layer(cells, widths)
+        for layer, (_, across) in zip(self.layers, self.strides, strict=True):
+            widths = -(-widths // across)
+            cells = without_padding(layer(cells), widths)
         cells = cells + _places(cells)
         columns, rows = cells.shape[1:3]
         if self.network is not None:
@@ -94,7 +93,7 @@ def _places(cells: Tensor) -> Tensor:
 
 
 class ConvolutionalGridConfig(EncoderConfig):
-    """`{kind: convolutional_grid, channels: [32, 64]}`: the cells of an image, each of 4 by 4 pixels in two layers.
+    """`{kind: convolutional_grid, channels: [32, 64]}`: two layers, and a cell for every 4 by 4 pixels of an image.
 
     Without a `network` no state has seen all of the image: set `summary: mean` or `learned`.
     """
@@ -104,7 +103,7 @@ class ConvolutionalGridConfig(EncoderConfig):
     reads: ClassVar[type] = Pixels
 
     channels: Annotated[tuple[Size, ...], Field(min_length=1, max_length=16)] = (32, 64, 128)  # of each layer
-    strides: tuple[Stride, ...] | None = None  # of each layer: pixels joined, down and across; null: [2, 2] of each
+    strides: tuple[Stride, ...] | None = None  # of each layer, down and across; null: [2, 2] of each
     network: Network | None = None  # over the cells, column by column, as in {kind: recurrent}; null: none
 
     @field_validator("channels")
