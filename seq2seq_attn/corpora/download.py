@@ -35,7 +35,8 @@ class CorpusFile:
     """One file of a corpus.
 
     `sha256` is the digest of the decompressed text, because the same file is plain at one address and gzip at another.
-    `name` determines how it is stored locally (`.gz` and `.tgz` or not). Without a `url`, no public address has exactly this text.
+    `name` determines how it is stored locally (compressed, if it ends in one of `PACKED`). Without a `url`, no public
+    address has exactly this text.
     """
 
     name: str

@@ -7,7 +7,7 @@ import torch
 
 from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
 from seq2seq_attn.comparison.experiment import match_parameters, read_experiment
-from seq2seq_attn.corpora.source import Frames, Tokens, pad
+from seq2seq_attn.corpora.source import Frames, Pixels, Tokens, pad
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.runs.corpora import Cache, learn_front_ends, read_pairs
 from seq2seq_attn.runs.model import build_translator, count_parameters
@@ -37,10 +37,14 @@ def ladder(tmp_path_factory):
 @pytest.mark.parametrize("path", FILES, ids=[path.parent.name for path in FILES])
 def test_every_arm_builds_a_model_that_predicts(path):
     tokens, target = pad([[5, 6, 7, 3], [8, 3]]), pad([[4, 5, 3], [6, 7, 9]])
-    sources = {Tokens: tokens, Frames: Frames(torch.randn(2, 4, 11), tokens.lengths)}
+    sources = {
+        Tokens: (11, tokens),
+        Frames: (11, Frames(torch.randn(2, 4, 11), tokens.lengths)),
+        Pixels: ((11, 3), Pixels(torch.randn(2, 4, 11, 3), tokens.lengths)),
+    }
     for _, (run, *_) in read_experiment(path).arms():
-        source = sources[run.config.model.encoder.reads]
-        model = run.config.model.build(11, 11, run.config.text.joint)
+        size, source = sources[run.config.model.encoder.reads]
+        model = run.config.model.build(size, 11, run.config.text.joint)
         with torch.inference_mode():
             assert model.eval()(source, target).isfinite().all(), run.arm
 

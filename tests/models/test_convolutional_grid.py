@@ -98,7 +98,14 @@ def test_a_model_of_a_grid_steps_as_in_teacher_forcing_and_learns_all_its_parame
 
 @pytest.mark.parametrize(
     "options",
-    [{"channels": [4, 6]}, {"channels": []}, {"strides": [[2, 2]]}, {"strides": [[0, 2]] * 3}, {"strides": [[4, 2]] * 3}, {"network": config()}],
+    [
+        {"channels": [4, 6]},
+        {"channels": []},
+        {"strides": [[2, 2]]},
+        {"strides": [[0, 2]] * 3},
+        {"strides": [[4, 2]] * 3},
+        {"network": config()},
+    ],
 )
 def test_options_that_do_not_fit_are_refused(options):
     with pytest.raises(UserError, match=next(iter(options))):
