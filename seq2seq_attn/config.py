@@ -201,7 +201,7 @@ class Config(Strict):
 
     seed: Seed = 1  # of initial parameters, batches and dropout
     data: DataConfig
-    source: Annotated[FrontEndConfig | None, SerializeAsAny()] = None  # a front end of your own; null: text
+    source: Annotated[FrontEndConfig | None, SerializeAsAny()] = None  # what its lines are, if not text; null: text
     text: TextConfig = TextConfig()
     model: SerializeAsAny[ModelConfig] = Field(default_factory=default_model)
     training: TrainingConfig = TrainingConfig()
