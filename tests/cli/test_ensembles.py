@@ -25,14 +25,6 @@ def copy(trained, tmp_path):
     return make
 
 
-PAIRS = "--json", "--beam-size", "4", "--n-best", "3"
-
-
-def records(answer):
-    assert answer.code == 0, answer.err
-    return [json.loads(line) for line in answer.out.splitlines()]
-
-
 def test_runs_with_other_tokens_are_refused(refused, trained, copy):
     swapped, lowercased = copy("swapped"), copy("lowercased")
     tokens = (swapped / "target.vocabulary.txt").read_text().splitlines()
