@@ -79,3 +79,12 @@ def test_another_rate_is_refused(prepare, tmp_path):
         sound.writeframes(bytes(8))
     with pytest.raises(SystemExit, match=r"fast\.wav"):
         prepare["read_sound"](tmp_path / "fast.wav")
+
+
+def test_error_rates_are_those_of_the_strings_with_as_many_digits():
+    module = runpy.run_path(str(ROOT / "experiments/spoken-digits/by_digits.py"))
+    references = ["one two three", "four five six seven", "one one one"]
+    first, second = ["one two", "four five six seven", "two one one"], ["one two three", "nine", "one one one"]
+    found = module["by_digits"]({"arm": [first, second]}, references)
+    assert found == {"arm": {3: pytest.approx((200 / 6 + 0) / 2), 4: pytest.approx((0 + 100) / 2)}}
+    assert module["table"](found).splitlines()[-1] == "| arm | 16.7 | 50.0 |"
