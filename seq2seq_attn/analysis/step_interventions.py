@@ -77,10 +77,11 @@ def check_interventions(interventions: Sequence[Intervention], model: Intervened
             raise UserError(f"layer {each.layer}: this model reads the source in layers 0 to {layers - 1}")
         if each.head is not None and each.head >= min(model.heads):
             raise UserError(f"head {each.head}: this model has heads 0 to {min(model.heads) - 1}")
-        if each.replace in ("nothing", "sentence") and not model.model.sums_values:
+        reads_nothing = each.replace == "nothing" or (each.weights is not None and not any(each.weights))
+        if (reads_nothing or each.replace == "sentence") and not model.model.sums_values:
             raise UserError(
-                f"replace={each.replace}: this model reads one position at a step, which it needs (hard attention); "
-                f"replace its weights: replace=weights, mean, temperature or normalizer"
+                f"replace={each.replace}: this model reads one position of its own source at a step (hard attention); "
+                f"use replace=mean, temperature or normalizer, or weights above 0"
             )
         if each.replace in ("temperature", "normalizer") and not all(model.has_scores):
             raise UserError(

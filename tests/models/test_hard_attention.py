@@ -197,7 +197,8 @@ def _both(source, rows):
 def test_interventions_that_leave_no_position_to_read_are_refused():
     opened = IntervenedModel(make())
     check_interventions([Intervention(replace="mean"), Intervention(replace="temperature", temperature=2)], opened, 4)
-    for each in ({"replace": "nothing"}, {"replace": "sentence", "other": "a b"}):
+    nothing = {"replace": "weights", "weights": (0, 0, 0, 0)}
+    for each in (nothing, {"replace": "nothing"}, {"replace": "sentence", "other": "a b"}):
         with pytest.raises(UserError, match=f"replace={each['replace']}"):
             check_interventions([Intervention(**each)], opened, 4)
 

@@ -26,6 +26,7 @@ DECODERS = {
     "luong": {"kind": "luong"},
     "luong, no input feeding": {"kind": "luong", "input_feeding": False},
     "conditional": {"kind": "conditional"},
+    "hard": {"kind": "hard"},
 }
 # Links of three pairs between words, and the word of each source and each target token.
 LINKS = [{(0, 0), (1, 0), (1, 1)}, set(), {(0, 2), (1, 1), (2, 0)}]
