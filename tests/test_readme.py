@@ -205,7 +205,18 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
 
 @pytest.mark.parametrize(
     "name",
-    ["ablation", "bible", "capacity", "ladder", "normalizers", "precision", "recipe", "tatoeba-en-fr", "tom-and-jerry"],
+    [
+        "ablation",
+        "bible",
+        "capacity",
+        "dialog-babi",
+        "ladder",
+        "normalizers",
+        "precision",
+        "recipe",
+        "tatoeba-en-fr",
+        "tom-and-jerry",
+    ],
 )
 def test_the_tables_of_a_page_are_those_of_its_results(name):
     made, results = tables_and_results(name)
