@@ -67,9 +67,12 @@ TASKS = (
         "exact_match",
         results="results-held-out",
     ),
-    Task("pronunciation, ten languages", "pronunciation-2020", "C at every step", "additive", published="gorman-2020"),
-    Task("pronunciation, English", "pronunciation", "C at every step", "additive", published="cmudict"),
-    Task("inflection, eight languages", "inflection", "C at every step", "additive", published="wu-2019"),
+    Task(
+        "pronunciation, SIGMORPHON 2020", "pronunciation-2020", "C at every step", "additive", published="gorman-2020"
+    ),
+    Task("pronunciation, CMUdict", "pronunciation", "C at every step", "additive", published="cmudict"),
+    Task("inflection, CoNLL-SIGMORPHON 2017", "inflection", "C at every step", "additive", published="wu-2019"),
+    Task("spoken digits, single", "spoken-digits", "C at every step", "additive", results="results-single"),
     Task("spoken digits, strings", "spoken-digits", "C at every step", "additive", published="chorowski-2015"),
     Task("handwritten digits, strings", "digit-strings", "C at every step", "additive attention"),
     Task("pictograms to names", "pictograms", "C at every step", "additive attention", published="xu-2015"),
@@ -92,6 +95,7 @@ class Gain:
 
     task: Task
     metric: MetricRecord
+    test_sets: int
     items: int
     seeds: int
     without: float
@@ -102,6 +106,10 @@ class Gain:
     decided: bool  # whether the tests of its experiment, corrected for all comparisons there, tell the two apart
     error_rate: float | None  # of alignment, against gold links
     unconverged: bool  # a training run of one of the two was still improving when it stopped
+
+    @property
+    def name(self) -> str:
+        return self.task.name if self.test_sets == 1 else f"{self.task.name}, {self.test_sets} languages"
 
     @property
     def sign(self) -> int:
@@ -133,6 +141,7 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
     return Gain(
         task,
         metric,
+        len(found),
         sum(each.sentences for each in found),
         min(len(arm.seeds) for each in arms for arm in each),
         without,
@@ -178,7 +187,7 @@ def gains_table(gains: Sequence[Gain], missing: Sequence[Task], published: dict[
     header = ["task", "metric", "items", "without attention", "with attention", "difference", "AER", "published"]
     rows = [
         [
-            f"[{gain.task.name}](../{gain.task.experiment}/README.md)",
+            f"[{gain.name}](../{gain.task.experiment}/README.md)",
             f"{gain.metric.label}{'' if gain.sign > 0 else ' ↓'}",
             f"{gain.items:,}",
             gain.metric.text(gain.without),
@@ -226,7 +235,7 @@ def verdict(gains: Sequence[Gain]) -> str:
         "not told apart by the training runs on": [gain for gain in gains if not gain.decided and gain.seeds > 1],
         "trained but once on": [gain for gain in gains if gain.seeds == 1],
     }
-    parts = (f"{what} {', '.join(gain.task.name for gain in each)}" for what, each in others.items() if each)
+    parts = (f"{what} {', '.join(gain.name for gain in each)}" for what, each in others.items() if each)
     return f"**{'; '.join([said, *parts])}.**"
 
 
@@ -263,7 +272,7 @@ DARK = {"text": "#E6EDF3", "soft": "#8B949E", "grid": "#30363D", "paper": "#0D11
 def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
     """A line per task, from the score without attention to that with it, in points out of 100."""
     ordered = by_gain(gains)
-    with drawing([gain.task.name for gain in ordered]):
+    with drawing([gain.name for gain in ordered]):
         figure = Picture(figsize=(8.4, 1.1 + 0.36 * len(ordered)), layout="constrained", facecolor=theme["paper"])
         axes = figure.add_subplot(facecolor=theme["paper"])
         for row, gain in enumerate(ordered):
@@ -285,7 +294,7 @@ def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
                 )
             change = f"{gain.metric.text(gain.difference, '+')} {gain.metric.label}{_marks(gain)}"
             axes.text(1.03, row, change, transform=axes.get_yaxis_transform(), va="center", color=theme["text"])
-        axes.set_yticks(range(len(ordered)), [gain.task.name for gain in ordered], color=theme["text"])
+        axes.set_yticks(range(len(ordered)), [gain.name for gain in ordered], color=theme["text"])
         axes.set_ylim(len(ordered) - 0.5, -0.6)
         axes.set_xlim(-4, 104)
         axes.tick_params(length=0, colors=theme["text"])

@@ -91,6 +91,7 @@ def test_several_test_sets_are_one_row_with_the_interval_of_their_mean(made, tas
     results_of(tmp_path / "an-experiment/results/one", (40.0, 30.0), -10.0, (-13.0, -6.0))
     results_of(tmp_path / "an-experiment/results/two", (20.0, 18.0), -2.0, (-6.0, 1.0))
     gain = made.gain_of(task, tmp_path)
+    assert gain.name == "a task, 2 languages"
     assert (gain.items, gain.without, gain.attention, gain.difference) == (900, 30.0, 24.0, -6.0)
     assert (gain.low, gain.high) == pytest.approx((-6 - 5 / 2, -6 + 5 / 2))  # sqrt(3² + 4²) / 2, sqrt(4² + 3²) / 2
 
