@@ -25,11 +25,18 @@ from seq2seq_attn.search.hypotheses import Hypothesis
 
 TRACED_BEAM_SIZE = 4  # a wider tree does not fit a page; for a run that searches greedily, it shows the alternatives
 EXAMPLE_LENGTHS = (8, 15, 24)  # source words of the examples
+EXAMPLE_SHARES = (0.1, 0.5, 0.9)  # of the sources that are not text, how many are shorter than each example
 
 
-def example_lines(test_set: TestSet) -> list[int]:
-    """The indices of the test pairs shown as examples: the first pair nearest to each of EXAMPLE_LENGTHS."""
-    return nearest_lines(test_set, EXAMPLE_LENGTHS)
+def example_lines(test_set: TestSet, is_text: bool = True) -> list[int]:
+    """The indices of the test pairs shown as examples: the first pair nearest to each of EXAMPLE_LENGTHS.
+
+    Other sources than text are chosen by the shares of shorter ones.
+    """
+    if is_text:
+        return nearest_lines(test_set, EXAMPLE_LENGTHS)
+    by_length = sorted(test_set.pairs.filled, key=test_set.source_lengths.__getitem__)
+    return sorted({by_length[int(share * len(by_length))] for share in EXAMPLE_SHARES})
 
 
 def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> DecodingTrace | None:
@@ -38,10 +45,9 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     The search is that of the model's configuration with a beam of TRACED_BEAM_SIZE. None if a number of it is not
     finite, as after a run that has all but diverged.
     """
-    front_end = model.source
+    front_end, is_text = model.source, not model.source.names_files
     ids, codec = model.cut(front_end.encode(source)), model.target_of(source)
     target, vocabulary = codec.encode(reference), codec.vocabulary
-    tokens = len(ids) - 1
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes | {"beam_groups": 1, "diversity": None})
     searched = TracingModel(quantized_for(options, model.translator))
@@ -63,8 +69,8 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
         arm=arm,
         seed=model.config.seed,
         beam_size=TRACED_BEAM_SIZE,
-        source=model.source_labels(source),
-        source_words=tuple(front_end.word_indices(source)[:tokens]),
+        source=model.source_labels(source, None if is_text else int(forced.is_state.sum())),
+        source_words=tuple(front_end.word_indices(source)[: len(ids) - 1]) if is_text else None,
         target_words=tuple(codec.word_indices(reference)),
         norms=None if searched.value_norms is None else _rounded(searched.value_norms, 3),
         beam=tuple(
@@ -75,6 +81,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
             for path, hypothesis in zip(paths, hypotheses, strict=True)
         ),
         reference=tuple(_record(vocabulary, forced, edge) for edge in forced.path(target)),
+        grid=model.rows(source),
     )
 
 
@@ -160,6 +167,7 @@ class TracingModel(Wrapper):
     def __init__(self, inner: Seq2Seq) -> None:
         super().__init__(inner)
         self.nodes: list[Node] = []
+        self.is_state = torch.ones(0, dtype=torch.bool)  # of the source
         self.value_norms: Tensor | None = None  # (S,) |v_j|; None where the context is not one weighted sum
         self._observed = IntervenedModel(inner)
         self._has_scores = (self._observed.heads, self._observed.has_scores) == ([1], [True])
@@ -188,7 +196,9 @@ class TracingModel(Wrapper):
         return Edge(node.parent, node.token)
 
     def encode(self, source: Any) -> Memory:
-        return self._observed.model.encode(source)
+        memory = self._observed.model.encode(source)
+        self.is_state = memory.is_state[0].cpu()
+        return memory
 
     def start(self, memory: Memory) -> TracedState:
         return TracedState(self._observed.model.start(memory), torch.tensor([-1]))
@@ -197,16 +207,16 @@ class TracingModel(Wrapper):
         step, attended = self._observed.step(tokens, state.inner, memory)
         scores: Sequence[Tensor | None] = [None] * len(tokens)
         if attended is not None and self._has_scores:
-            self.value_norms = attended.norms[0, 0].cpu()
+            self.value_norms = attended.norms[0, 0].cpu()[self.is_state]
             # A scorer may give -inf to positions that it excludes, which JSON cannot represent.
             if bool(attended.scores.isfinite().all()):
-                scores = list(attended.scores[0, 0].cpu())
+                scores = list(attended.scores[0, 0].cpu()[:, self.is_state])
         first = len(self.nodes)
         rows = zip(
             state.nodes.tolist(),
             tokens.tolist(),
             torch.log_softmax(step.logits.float(), dim=-1).cpu(),
-            step.weights.float().cpu(),
+            step.weights.float().cpu()[:, self.is_state],
             scores,
             strict=True,
         )

@@ -39,6 +39,7 @@ from seq2seq_attn.strict import parse
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from seq2seq_attn.results.seen import SeenSource
     from seq2seq_attn.runs.model import TrainedModel
 
 Join = Literal["▁", "@@", "##", "Ġ"]
@@ -134,6 +135,15 @@ class AttentionView(CrossAttention):
             return seen_figure(self.layers, picture, seconds, self.grid, self.target, self.title)
         return heads_figure(self.layers, self.source, self.target, self.title, self.gold_cells)
 
+    @property
+    def seen(self) -> tuple[SeenSource | None, int]:
+        """What a page shows of a source that is not text, and the rows of its states."""
+        if self.display is None:
+            return None, self.grid
+        from seq2seq_attn.results.seen import SeenSource
+
+        return SeenSource.of(self.display, len(self.source) // self.grid), self.grid
+
     def words(self, row: AlignmentRow = "predicted") -> AttentionView:
         """The weights between words, as by `CrossAttention.words`; those of a source without text are its positions."""
         return replace(super().words(row), display=None, grid=1)
@@ -189,7 +199,14 @@ class AttentionView(CrossAttention):
         )
 
     def _repr_html_(self) -> str:
-        """A matrix whose rows are stepped through by mouse or arrow keys, with a choice of heads."""
+        """A matrix whose rows are stepped through by mouse or arrow keys, with a choice of heads; or else a picture.
+
+        A source that is not text is drawn as by `plot`.
+        """
+        if self.display is not None:
+            from seq2seq_attn.report.html_page import picture_html
+
+            return picture_html(self.plot(), self.display.sound)
         from seq2seq_attn.report.html_page import matrix_html
 
         return matrix_html(self)
@@ -298,7 +315,7 @@ class AttentionViews(Answers[AttentionView]):
             from seq2seq_attn.files.writing import write_bytes
             from seq2seq_attn.report.html_page import attention_page
 
-            write_bytes(path, attention_page(self, self.heads()).encode())
+            write_bytes(path, attention_page(self, self.heads(), [each.seen for each in self]).encode())
             return path
         if path.suffix not in (".jsonl", ".npz"):
             raise UserError(
@@ -315,10 +332,8 @@ class AttentionViews(Answers[AttentionView]):
         return [{"pair": number} | record for number, each in enumerate(self) for record in each.to_records()]
 
     def _repr_html_(self) -> str:
-        from seq2seq_attn.report.html_page import matrix_html
-
         more = f"<p>{len(self) - SHOWN:,} more pairs: save('attention.html')</p>" if len(self) > SHOWN else ""
-        return "".join(map(matrix_html, self[:SHOWN])) + more
+        return "".join(each._repr_html_() for each in self[:SHOWN]) + more
 
 
 def _as_line(words: Iterable[str]) -> str:

@@ -38,6 +38,7 @@ from seq2seq_attn.results.examples import (
     Example,
     ScoredTranslation,
 )
+from seq2seq_attn.results.seen import SeenSource
 from seq2seq_attn.runs.corpora import TestSet, load_front_ends
 from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel
@@ -62,6 +63,7 @@ class Observations:
         self.traces = {
             example.line - 1: [trace for trace in example.readings if trace.arm in arms] for example in examples or ()
         }
+        self.seen = {example.line - 1: example.seen for example in examples or () if example.seen}  # not of text
         self.lines = [pair.line - 1 for pair in attention.pairs] if attention else []  # whose attention is held
         self.metric = attention.metric if attention else ""  # of the scores of these sentences
         self.segmentations = list(attention.segmentations) if attention else []
@@ -82,7 +84,7 @@ class Observations:
             )
             CORPUS.save(corpus, folder)
         examples = [
-            Example(line + 1, pairs.source[line], pairs.target[line], gold[line], traces)
+            Example(line + 1, pairs.source[line], pairs.target[line], gold[line], traces, self.seen.get(line))
             for line, each in sorted(self.traces.items())
             if (traces := tuple(sorted(each, key=lambda trace: arms.index(trace.arm))))
         ]
@@ -104,34 +106,37 @@ def observe(
     The last compares the given translations, of one run per arm, which `scoring` scores. The others cover the first run
     of each arm in `grid`, whose folders are in `runs`, and other arms as far as these files in the folder `earlier` do,
     those of a comparison on the same test set. Without any arm, attention.json is empty and these others are not
-    written.
+    written. Of sources that are not text, the examples alone are covered, with their pictures and sounds.
     """
     pairs = test_set.pairs
-    gold: list[LinkPairs | None] = [None] * len(pairs)
-    if test_set.gold:
-        gold = [tuple(sorted(links)) for links in test_set.gold.sure]
-    examples = example_lines(test_set)
     first = {arm: runs / group[0].folder for arm, group in grid.arms()}
     known = Observations(earlier, translations.keys() - first.keys())
-    if first and not known.lines:
+    is_text, examples = not known.seen, []
+    if first:
         one = next(iter(first.values()))
-        known.lines = kept_lines(pairs, len(first), *load_front_ends(one, read_config(one)), always=examples)
+        front_ends = load_front_ends(one, read_config(one))
+        is_text = not front_ends[0].names_files
+        examples = example_lines(test_set, is_text)
+        if not known.lines:  # other sources than text are shown as examples alone
+            known.lines = kept_lines(pairs, len(first), *front_ends, always=examples) if is_text else examples
     lines = known.lines
+    gold: list[LinkPairs | None] = [None] * len(pairs)
+    if test_set.gold:  # between frames and words, links may be possible ones alone
+        gold = [tuple(sorted(links)) for links in (test_set.gold.sure if is_text else test_set.gold.possible)]
     scores = {arm: [round(score, 2) for score in scoring.score_sentences(each)] for arm, each in translations.items()}
     for arm, folder in first.items():
         model = TrainedModel.load(folder)
         forced = dict(zip(examples, _force(model, pairs, examples), strict=True))
         segmentation, weights = None, ""
-        if any(each is not None and each.weights.any() for each in forced.values()):
+        if is_text and any(each is not None and each.weights.any() for each in forced.values()):
             matrices = [each.weights for each in _force(model, pairs, lines) if each is not None]
             # A user's own scorer may give anything, and another tokenizer may find no token in a line.
             if len(matrices) == len(lines) and all(bool(each.isfinite().all()) for each in matrices):
                 known.maps += [_map(model, arm, pairs, line, each, gold[line]) for line, each in forced.items() if each]
-                if not model.source.names_files:  # what an attention explorer shows are the words of the line
-                    own = _segmentation(model, pairs, lines)
-                    if own not in known.segmentations:
-                        known.segmentations.append(own)
-                    segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
+                own = _segmentation(model, pairs, lines)
+                if own not in known.segmentations:
+                    known.segmentations.append(own)
+                segmentation, weights = known.segmentations.index(own), pack_weights(matrices)
         known.metric = SCORED_BY
         known.arms[arm] = ArmAttention(
             model.config.seed,
@@ -140,7 +145,11 @@ def observe(
             segmentation,
             weights,
         )
-        for line in () if model.source.names_files else examples:
+        for line in examples:
+            display = model.display(pairs.source[line])
+            if display is not None and line not in known.seen:
+                positions = len(model.source_labels(pairs.source[line]))
+                known.seen[line] = SeenSource.of(display, positions)
             trace = trace_pair(model, arm, pairs.source[line], pairs.target[line])
             known.traces.setdefault(line, []).extend([] if trace is None else [trace])
     known.save(output, pairs, gold, list(translations))

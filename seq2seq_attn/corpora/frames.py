@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from seq2seq_attn.corpora.display import Display, picture_of
 from seq2seq_attn.corpora.encoded import Items, padded
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
 from seq2seq_attn.corpora.source import Frames
@@ -65,6 +66,9 @@ class RecordingFrontEnd(FrontEnd):
     def collate(self, items: Items) -> Frames:
         return Frames(*map(torch.from_numpy, padded(items)))
 
+    def display(self, line: str) -> Display:
+        return self.config.display(line, self.encode(line))
+
     def labels(self, line: str) -> list[str]:
         return self.config.labels(self.config.count(line))
 
@@ -100,6 +104,10 @@ class RecordingConfig(FrontEndConfig):
     def labels(self, count: int) -> list[str]:
         """What to call this many frames: their numbers, from 1."""
         return [str(number) for number in range(1, count + 1)]
+
+    def display(self, line: str, frames: Recording) -> Display:
+        """What a recording looks and sounds like, given its normalized frames."""
+        return Display(picture_of(frames))
 
     def rules(self) -> Any:
         """All that decides what `read` returns."""

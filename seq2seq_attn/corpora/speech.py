@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from seq2seq_attn.corpora.display import Display, picture_of, wav_file
 from seq2seq_attn.corpora.frames import Recording, RecordingConfig
 from seq2seq_attn.errors import UserError, needing
 from seq2seq_attn.files.reading import open_file
@@ -36,9 +37,7 @@ class SpeechConfig(RecordingConfig):
     max_seconds: PositiveFloat = 60.0  # a longer file is refused
 
     def read(self, line: str) -> Recording:
-        with _sound(line) as sound:
-            self._require(line, sound)
-            samples: NDArray[np.float32] = sound.read(dtype="float32", always_2d=True).mean(axis=1)
+        samples = self._read_samples(line)
         if not np.isfinite(samples).all() or len(samples) < self._samples(self.frame_length):
             raise UserError(f"{line}: the file is damaged; write it again")
         if samples.min() == samples.max():
@@ -55,8 +54,18 @@ class SpeechConfig(RecordingConfig):
         """When each frame begins, in seconds."""
         return [f"{number * self.frame_shift / 1000:.2f}" for number in range(count)]
 
+    def display(self, line: str, frames: Recording) -> Display:
+        return Display(picture_of(frames[:, : self.mel_bins]), wav_file(self._read_samples(line), self.sample_rate))
+
     def rules(self) -> Any:
         return super().rules(), version("kaldi-native-fbank")
+
+    def _read_samples(self, line: str) -> NDArray[np.float32]:
+        """The mean of the channels of a file (samples,), from -1 to 1."""
+        with _sound(line) as sound:
+            self._require(line, sound)
+            samples: NDArray[np.float32] = sound.read(dtype="float32", always_2d=True).mean(axis=1)
+        return samples
 
     def _samples(self, milliseconds: float) -> int:
         return int(self.sample_rate * 0.001 * milliseconds)

@@ -12,6 +12,7 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,12 @@ from seq2seq_attn.corpora.embedded import glosses
 from seq2seq_attn.evaluation.attention_weights import CrossAttention, Words, merge_pieces
 from seq2seq_attn.results.attention import AttentionMap, CorpusAttention, CorpusPair, LinkPairs, Segmentation
 from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace, Example
+from seq2seq_attn.results.seen import SeenSource
 
 REFERENCE, TARGET = "the reference", "the target"
 MEAN = "mean of all heads"
+FOG = 0.84  # opacity over a cell without weight
+OPACITIES = 50  # levels above 0
 Row = Sequence[float]
 
 
@@ -62,6 +66,13 @@ class TranslationPath(NamedTuple):
     score: float | None = None
 
 
+class Shade(NamedTuple):
+    """Cells of one opacity as the path of an SVG, in which a cell is one wide and one high."""
+
+    opacity: float
+    path: str
+
+
 class ArmView(NamedTuple):
     """A sentence in one arm; the first path is the reference, and its steps precede those of the beam."""
 
@@ -71,6 +82,7 @@ class ArmView(NamedTuple):
     steps: Sequence[StepView]
     paths: Sequence[TranslationPath]
     tree: Sequence[BeamNode]
+    grid: int = 1  # rows of the cells of a source that is seen
 
     @property
     def has_weights(self) -> bool:
@@ -92,6 +104,20 @@ class ArmView(NamedTuple):
         target = _joined([step.token for step in steps], path.words)
         return _joined(self.source, self.source_words), target, rows.round(4).tolist()
 
+    def seen_words(self) -> list[tuple[str, list[Shade]]]:
+        """The words of the reference, and how the source is shaded as each is predicted.
+
+        A grid lies in fog, which the largest weight of the step lifts; the cells of a sequence are the darker, the
+        larger their weights are among all.
+        """
+        _, words, weights = self.between_words()
+        most = max(map(max, weights)) or 1
+        shaded = [
+            [FOG * (1 - weight / (max(row) or 1)) for weight in row] if self.grid > 1 else [each / most for each in row]
+            for row in weights
+        ]
+        return [(word, shades(values, self.grid)) for word, values in zip(words, shaded, strict=True)]
+
 
 class SentenceView(NamedTuple):
     """A sentence pair in all arms that have something to show."""
@@ -101,13 +127,26 @@ class SentenceView(NamedTuple):
     reference: str
     gold: LinkPairs | None  # between words
     views: Sequence[ArmView]
+    seen: SeenSource | None = None  # of a source that is not text
+
+    @property
+    def seen_style(self) -> str:
+        """The shape of the picture, and the width of a small one, for the style sheet."""
+        assert self.seen is not None
+        height, width, *_ = self.seen.shape
+        return f"--shape: {width}/{height}; --tile: {min(max(5 * math.sqrt(width / height), 4), 20):.1f}rem"
 
 
 def views_of_examples(examples: Sequence[Example]) -> list[SentenceView]:
     """All arms, token by token."""
     return [
         SentenceView(
-            each.line, each.source, each.reference, each.gold, [_view_of_trace(trace) for trace in each.readings]
+            each.line,
+            each.source,
+            each.reference,
+            each.gold,
+            [_view_of_trace(trace) for trace in each.readings],
+            each.seen,
         )
         for each in examples
     ]
@@ -130,18 +169,21 @@ def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
     ]
 
 
-def view_of_attention(pair: CrossAttention) -> SentenceView:
+def view_of_attention(pair: CrossAttention, seen: SeenSource | None = None, grid: int = 1) -> SentenceView:
     """Every head as an arm, after the mean of all; those that are the only one are left out.
 
-    Labels get sentencepiece's mark of words, by which the viewer joins them.
+    Labels get sentencepiece's mark of words, by which the viewer joins them. The states of a source that is `seen`
+    are a `grid` of so many rows.
     """
+    if seen is not None:
+        pair = replace(pair, source_words=None)
     sides = [_labels(pair.source, pair.source_words), _labels(pair.target, pair.target_words)]
     (source, source_words, column_of), (target, target_words, row_of) = sides
     path = TranslationPath(TARGET, range(len(target)), target_words)
     views = []
     for name, weights in _matrices(pair):
         steps = [StepView(token, None, row) for token, row in zip(target, weights.round(4).tolist(), strict=True)]
-        views.append(ArmView(name, source, source_words, steps, [path], tree=()))
+        views.append(ArmView(name, source, source_words, steps, [path], (), grid))
     links = [
         (column_of[i], row_of[j])
         for i, j in sorted(pair.gold.sure if pair.gold else ())
@@ -151,7 +193,7 @@ def view_of_attention(pair: CrossAttention) -> SentenceView:
         " ".join(words.texts if words else labels)
         for words, labels in ((pair.source_words, pair.source), (pair.target_words, pair.target))
     ]
-    return SentenceView(None, texts[0], texts[1], tuple(links) or None, views)
+    return SentenceView(None, texts[0], texts[1], tuple(links) or None, views, seen)
 
 
 def _matrices(pair: CrossAttention) -> list[tuple[str, NDArray[Any]]]:
@@ -196,6 +238,16 @@ def as_data(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -
         "references": references,
         "gold": [pair.gold for pair in pairs],
         "examples": views,
+        "seen": {
+            key: {
+                "positions": seen.positions,
+                "shape": seen.shape,
+                "seconds": seen.seconds,
+                "style": sentence.seen_style,
+            }
+            for key, sentence in zip(views, sentences, strict=True)
+            if (seen := sentence.seen)
+        },
         "metric": "" if corpus is None else corpus.metric,
         "arms": {
             name: {
@@ -237,6 +289,7 @@ def _data_of_views(sentence: SentenceView) -> list[dict[str, Any]]:
                 [len(view.paths[0].steps) + node.place, node.row, node.column, node.parent_row, node.rank]
                 for node in view.tree
             ],
+            "grid": view.grid,
         }
         for view in sentence.views
     ]
@@ -333,7 +386,25 @@ def _view_of_trace(trace: DecodingTrace) -> ArmView:
         )
         for step in (*trace.reference, *trace.beam)
     ]
-    return ArmView(trace.arm, trace.source, _with_end(trace.source_words), steps, paths, beam_layout(trace))
+    positions: Sequence[int] = range(len(trace.source))
+    source_words = positions if trace.source_words is None else _with_end(trace.source_words)
+    return ArmView(trace.arm, trace.source, source_words, steps, paths, beam_layout(trace), trace.grid)
+
+
+def shades(values: Sequence[float], grid: int) -> list[Shade]:
+    """Opacities of the cells of a grid of this many rows, row by row: a path for each level, without those at 0.
+
+    Neighbors of a row that have the same level are one rectangle. serve/frontend/src/report/source-picture.ts does the
+    same.
+    """
+    levels = np.rint(np.array(values) * OPACITIES).astype(int).reshape(grid, -1)
+    paths: dict[int, str] = {}
+    for y, row in enumerate(levels):
+        starts = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist()]
+        for x, end in zip(starts, [*starts[1:], len(row)], strict=True):
+            level = int(row[x])
+            paths[level] = f"{paths.get(level, '')}M{x} {y}h{end - x}v1h{x - end}z"
+    return [Shade(level / OPACITIES, path) for level, path in sorted(paths.items()) if level]
 
 
 def _view_of_map(each: AttentionMap) -> ArmView:

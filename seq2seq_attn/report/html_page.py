@@ -8,13 +8,18 @@ in `serve/frontend/`.
 from __future__ import annotations
 
 import base64
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
+from numpy.typing import NDArray
 
 import seq2seq_attn
 from seq2seq_attn.errors import UserError
@@ -22,6 +27,7 @@ from seq2seq_attn.evaluation.attention_weights import CrossAttention, HeadMeasur
 from seq2seq_attn.report.charts import breakdown_chart, learning_curve_charts, length_chart, score_chart
 from seq2seq_attn.report.columns import columns, head_columns, signature_header
 from seq2seq_attn.report.conclusion import conclusion, first_conclusion
+from seq2seq_attn.report.figures import render
 from seq2seq_attn.report.font_choice import SUBSET, embeddable
 from seq2seq_attn.report.html_attention import (
     MEAN,
@@ -40,6 +46,7 @@ from seq2seq_attn.results.curves import Curve
 from seq2seq_attn.results.examples import SHOWN, ContrastiveSentences, Example
 from seq2seq_attn.results.reproduction import Reproduction
 from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.seen import SeenSource
 
 MOST_IN_NOTEBOOK = 200_000  # weights of a pair, of all heads: a megabyte
 MOST_ON_PAGE = 5_000_000  # weights of all pairs and heads: about 10 MB, compressed
@@ -105,8 +112,14 @@ def html_page(contents: Contents) -> str:
     )
 
 
-def attention_page(pairs: Sequence[CrossAttention], measures: Sequence[HeadMeasures]) -> str:
+def attention_page(
+    pairs: Sequence[CrossAttention],
+    measures: Sequence[HeadMeasures],
+    seen: Sequence[tuple[SeenSource | None, int]] | None = None,
+) -> str:
     """The attention of a model on these pairs, every head of it, as a self-contained HTML file.
+
+    `seen` has, for each pair, what its source looks like unless it is text, and how many rows its states are.
 
     UserError: there are more weights than a browser holds.
     """
@@ -116,7 +129,8 @@ def attention_page(pairs: Sequence[CrossAttention], measures: Sequence[HeadMeasu
             f"{count:,} weights are too many for a page, which holds {MOST_ON_PAGE:,}; save fewer pairs, or the mean "
             f"of their heads"
         )
-    sentences = [view_of_attention(pair) for pair in pairs]
+    shown_as = seen or [(None, 1)] * len(pairs)
+    sentences = [view_of_attention(pair, *each) for pair, each in zip(pairs, shown_as, strict=True)]
     shown = head_columns(measures)
     layers = pairs[0].layers
     heads = sorted({len(layer) for layer in layers})
@@ -158,6 +172,12 @@ def matrix_html(pair: CrossAttention) -> str:
     return steps_html(pair.source, steps, pair.gold_cells, digits=3)
 
 
+def picture_html(figure: Figure, sound: bytes | None) -> str:
+    """A figure for a notebook, with the sound that it is of, a WAV file."""
+    html = f'<img alt="" src="data:image/png;base64,{_base64(render(figure, "png"))}" style="max-width:100%">'
+    return html if sound is None else f'{html}<audio controls src="data:audio/wav;base64,{_base64(sound)}"></audio>'
+
+
 def _page(template: str, **contents: Any) -> str:
     """A page with the script and the styles that all pages share."""
     return _ENVIRONMENT.get_template(template).render(
@@ -192,7 +212,7 @@ def _font(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> 
     """The package's Chinese font in base64 if the sentences need it and it has all their characters; "" otherwise."""
     pairs: Sequence[SentenceView | CorpusPair] = [*sentences, *(corpus.pairs if corpus else ())]
     texts = [text for pair in pairs for text in (pair.source, pair.reference)]
-    return base64.b64encode(SUBSET.read_bytes()).decode("ascii") if embeddable(texts) else ""
+    return _base64(SUBSET.read_bytes()) if embeddable(texts) else ""
 
 
 def _as_yaml(values: Mapping[str, object]) -> str:
@@ -214,5 +234,18 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters |= {"yaml": _as_yaml, "minus": _minus, "probability": _probability}
+
+
+def _png(picture: NDArray[np.uint8]) -> str:
+    """A picture as an address that contains it."""
+    content = io.BytesIO()
+    imsave(content, picture, format="png", cmap="gray", vmin=0, vmax=255)
+    return f"data:image/png;base64,{_base64(content.getvalue())}"
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+_ENVIRONMENT.filters |= {"png": _png, "yaml": _as_yaml, "minus": _minus, "probability": _probability}
 _ENVIRONMENT.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.writing import write_bytes
 from seq2seq_attn.report.export import as_csv, as_latex, breakdowns_as_csv
 from seq2seq_attn.report.figures import by_length_figure, learning_curve_figure, render
-from seq2seq_attn.report.heat_maps import attention_figure
+from seq2seq_attn.report.heat_maps import attention_figure, seen_figure
 from seq2seq_attn.report.html_page import Contents, html_page
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.attention import ATTENTION, CORPUS, AttentionMap
 from seq2seq_attn.results.curves import CURVES, Curve
-from seq2seq_attn.results.examples import EXAMPLES, SENTENCES
+from seq2seq_attn.results.examples import EXAMPLES, SENTENCES, Example
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.reproduction import REPRODUCTION
 from seq2seq_attn.results.results import RESULTS, Results
@@ -42,7 +43,7 @@ def write_report(folder: Path) -> list[Path]:
     written = [folder / name for name, text in texts.items() if text]
     for path in written:
         write_bytes(path, texts[path.name].encode())
-    for name, figure in _figures(results, contents.curves, contents.maps):
+    for name, figure in _figures(results, contents.curves, contents.maps, contents.examples or ()):
         for kind in ("png", "svg"):
             path = folder / f"{name}.{kind}"
             write_bytes(path, render(figure, kind))
@@ -86,7 +87,7 @@ def read_contents(folder: Path) -> Contents:
 
 
 def _figures(
-    results: Results, runs: Mapping[str, Sequence[Curve]], maps: Sequence[AttentionMap]
+    results: Results, runs: Mapping[str, Sequence[Curve]], maps: Sequence[AttentionMap], examples: Sequence[Example]
 ) -> Iterator[tuple[str, Figure]]:
     """Figures with their file names, without suffix."""
     yield "by_length", by_length_figure(results)
@@ -101,3 +102,15 @@ def _figures(
             yield f"attention_{number}_{slug(shown.arm)}", attention_figure([shown])
         if len(arms) > 1:
             yield f"attention_{number}", attention_figure(arms)
+    for number, example in enumerate(examples, start=1):
+        for trace in example.readings:
+            if example.seen is None or not any(step.weights for step in trace.reference):
+                continue
+            nothing = (0.0,) * len(trace.source)  # as where monotonic attention has passed the end
+            weights = np.array([[step.weights or nothing for step in trace.reference]])
+            tokens = [step.token for step in trace.reference]
+            picture, seconds = example.seen.picture, example.seen.seconds
+            yield (
+                f"attention_{number}_{slug(trace.arm)}",
+                seen_figure([weights], picture, seconds, trace.grid, tokens, trace.arm),
+            )

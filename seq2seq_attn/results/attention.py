@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -14,7 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, TypeAdapter, model_vali
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.files.json_files import STRICT, NonEmpty, Words
-from seq2seq_attn.results.records import RecordFile
+from seq2seq_attn.results.records import RecordFile, pack, unpack
 
 Weight = Annotated[float, Field(ge=0)]  # over 1 where rows need not sum to 1 (sigmoid) and a word has several pieces
 LinkPairs = tuple[tuple[NonNegativeInt, NonNegativeInt], ...]  # (source word, target word), from 0
@@ -136,17 +133,14 @@ class CorpusAttention:
 
 
 def pack_weights(matrices: Sequence[ArrayLike]) -> str:
-    """Weights as bytes, `round(255 a)`, row by row, one matrix after another; zlib-compressed, in base64."""
+    """Weights as bytes, `round(255 a)`, row by row, one matrix after another, by `pack`."""
     levels = [np.rint(np.clip(np.asarray(each), 0, 1) * LEVELS).astype(np.uint8).tobytes() for each in matrices]
-    return base64.b64encode(zlib.compress(b"".join(levels), 9)).decode("ascii")
+    return pack(b"".join(levels))
 
 
 def unpack_weights(packed: str, shapes: Sequence[tuple[int, int]]) -> list[NDArray[np.float64]]:
     """The matrices, to within 1/510 of a weight. ValueError: other shapes, or not from `pack_weights`."""
-    try:
-        levels = np.frombuffer(zlib.decompress(base64.b64decode(packed, validate=True)), np.uint8)
-    except (binascii.Error, zlib.error) as error:
-        raise ValueError(f"weights cannot be decompressed: {error}") from None
+    levels = np.frombuffer(unpack(packed), np.uint8)
     ends = np.cumsum([rows * columns for rows, columns in shapes])
     if len(levels) != ends[-1]:
         raise ValueError(f"weights contain {len(levels)} numbers, but the tokens of all pairs need {ends[-1]}")

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from seq2seq_attn.files.json_files import STRICT, NonEmpty, Words
 from seq2seq_attn.results.attention import LinkPairs, Weight, require_words
 from seq2seq_attn.results.records import RecordFile
+from seq2seq_attn.results.seen import SeenSource
 
 LogProbability = Annotated[float, Field(le=0.01)]  # rounding may bring it above 0
 
@@ -47,13 +48,14 @@ class DecodingTrace:
     arm: str
     seed: int
     beam_size: PositiveInt
-    source: Words  # the model's source tokens, including `</s>`
-    source_words: tuple[NonNegativeInt, ...]  # index of each token's word in the line; `</s>` has none
+    source: Words  # the model's source tokens, including `</s>`; of a source that is not text, names of its states
+    source_words: tuple[NonNegativeInt, ...] | None  # index of each token's word, but `</s>`; None: not text
     target_words: tuple[NonNegativeInt, ...]  # index of the word in the reference of each of its tokens
     norms: tuple[NonNegativeFloat, ...] | None  # (S,) |v_j| of the attended values; None: no weighted sum of values
     beam: tuple[DecodingStep, ...]  # every step that the search extended, and the last step of each hypothesis
     hypotheses: NonEmpty[BeamHypothesis]  # best first
     reference: NonEmpty[DecodingStep]  # first to last
+    grid: PositiveInt = 1  # rows of the states of a source that is not text; 1: they are a sequence
 
     @model_validator(mode="after")
     def _fits_together(self) -> DecodingTrace:
@@ -72,6 +74,8 @@ class DecodingTrace:
         ):
             if values is not None and len(values) != count:
                 raise ValueError(f"{key} needs {count} numbers")
+        if len(self.source) % self.grid:
+            raise ValueError(f"{len(self.source)} states are no grid of {self.grid} rows")
         return self
 
     def path(self, hypothesis: BeamHypothesis) -> list[int]:
@@ -93,11 +97,12 @@ class Example:
     reference: str
     gold: LinkPairs | None
     readings: NonEmpty[DecodingTrace]  # one per arm
+    seen: SeenSource | None = None  # of a source that is not text
 
     @model_validator(mode="after")
     def _tokens_are_of_its_words(self) -> Example:
         for trace in self.readings:
-            require_words(self.source, trace.source_words)
+            require_words(self.source, trace.source_words or ())
             require_words(self.reference, trace.target_words)
         return self
 

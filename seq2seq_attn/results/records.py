@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
+import zlib
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -29,6 +32,19 @@ def slug(name: str) -> str:
 def run_folder(arm: str, seed: int) -> Path:
     """The folder of a run, relative to `RUNS` in the folder of its comparison."""
     return Path(slug(arm)) / f"seed-{seed}"
+
+
+def pack(content: bytes) -> str:
+    """Bytes as text for a record: zlib-compressed, in base64."""
+    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
+
+
+def unpack(text: str) -> bytes:
+    """The bytes. ValueError: the text is not from `pack`."""
+    try:
+        return zlib.decompress(base64.b64decode(text, validate=True))
+    except (binascii.Error, zlib.error) as error:
+        raise ValueError(f"what is packed cannot be decompressed: {error}") from None
 
 
 class RecordFile(Generic[T]):

@@ -149,3 +149,11 @@ def test_examples_have_text_on_both_sides():
     """A pair with a blank side has no attention, so the first of these could not be shown."""
     pairs = ParallelCorpus(["a b c d e f g h", "a b c", "", "a b c d e f"], ["", "x y", "z", "v w"])
     assert example_lines(SimpleNamespace(pairs=pairs, source_lengths=[8, 3, 0, 6])) == [3]
+
+
+def test_examples_of_other_sources_are_a_short_a_middling_and_a_long_one():
+    pairs = ParallelCorpus([*"abcdefghij", "", "k"], [*"abcdefghij", "l", "m"], "recordings")
+    lengths = [90, 20, 80, 30, 70, 40, 60, 50, 100, 10, 0, 110]  # of 11 filled pairs, by rank 1, 5 and 9
+    assert example_lines(SimpleNamespace(pairs=pairs, source_lengths=lengths), is_text=False) == [1, 6, 8]
+    alike = SimpleNamespace(pairs=pairs, source_lengths=[48] * 12)
+    assert example_lines(alike, is_text=False) == [1, 5, 9]

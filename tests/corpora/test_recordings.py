@@ -1,5 +1,6 @@
 """Front ends of frames and of sound: what a line becomes, and the files that are refused in one line."""
 
+import io
 import wave
 
 import numpy as np
@@ -116,6 +117,16 @@ def test_sounds_become_the_log_mel_features_of_kaldi(tmp_path, noise):
     both = np.stack([noise, np.zeros_like(noise)], axis=1)
     halved = config.read(written(tmp_path / "both.wav", both, channels=2))
     np.testing.assert_allclose(halved, frames - np.log(4), atol=2e-3)
+
+
+def test_a_sound_is_seen_as_its_bands_over_time_and_heard_as_it_is(tmp_path, noise):
+    line = written(tmp_path / "noise.wav", noise)
+    found = SpeechConfig(sample_rate=RATE, mel_bins=13, deltas=1).build([line]).display(line)
+    assert found.picture.shape == (13, 11)  # without deltas
+    assert found.seconds == len(noise) / RATE
+    with wave.open(io.BytesIO(found.sound)) as sound:
+        heard = np.frombuffer(sound.readframes(len(noise)), "<i2")
+    np.testing.assert_allclose(heard, noise, atol=1)
 
 
 def test_deltas_are_the_slopes_over_five_frames(tmp_path, noise):

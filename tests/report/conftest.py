@@ -5,10 +5,13 @@ In examples.json, "chases" is two source tokens and 追逐 is one target token; 
 
 import base64
 import copy
+import io
 import json
+import wave
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 TOY = Path(__file__).parent / "toy"
@@ -79,6 +82,57 @@ def values():
     contents = _read()
     del contents["results.json"]["where"]
     return {name: contents[name] for name in ("results.json", "curves.json", "attention.json")}
+
+
+PIXELS = [[0, 40, 80, 120, 160, 200, 240, 255], [255, 240, 200, 160, 120, 80, 40, 0]]  # of the sound: 8 positions
+COLORS = [[[255, 0, 0]] * 4, [[0, 255, 0]] * 4, [[0, 0, 255]] * 4, [[9, 8, 7]] * 4]  # of the image
+RATE = 8000
+
+
+def wav(seconds):
+    """A WAV file of silence, written without the package's own function."""
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setparams((1, 2, RATE, 0, "NONE", "not compressed"))
+        file.writeframes(bytes(2 * round(seconds * RATE)))
+    return content.getvalue()
+
+
+@pytest.fixture
+def seen_values(all_values):
+    """The same results, of sources that are not text: a sound with four states, and an image with two rows of two."""
+
+    def reading(arm, source, rows, **more):
+        tokens = [*"ab"[: len(rows) - 1], "</s>"]
+        steps = [
+            {"token": token, "log_probability": -0.5, "weights": row} for token, row in zip(tokens, rows, strict=True)
+        ]
+        beam = [step | ({"parent": place - 1} if place else {}) for place, step in enumerate(steps)]
+        hypotheses = [{"last": len(rows) - 1, "log_probability": -1.0, "score": -0.5}]
+        return {"arm": arm, "seed": 1, "beam_size": 2, "source": source, "source_words": None, "norms": None,
+                "target_words": list(range(len(rows) - 1)), "beam": beam, "hypotheses": hypotheses,
+                "reference": steps} | more  # fmt: skip
+
+    def seen(positions, pixels, shape, **more):
+        content = bytes(np.array(pixels, dtype=np.uint8).ravel().tolist())
+        return {
+            "positions": positions,
+            "shape": shape,
+            "pixels": base64.b64encode(zlib.compress(content)).decode(),
+        } | more
+
+    heard = [[0.125, 0.5, 0.25, 0.125], [0, 0, 0.5, 0.5], [0.25, 0.25, 0.25, 0.25]]
+    all_values["examples.json"] = [
+        {"line": 2, "source": "a.wav", "reference": "a b", "gold": [[1, 0], [2, 0], [6, 1]],
+         "readings": [reading("注意力", ["1", "3", "5", "7"], heard),
+                      reading("distracted (C at every step)", ["1", "3", "5", "7"], [None] * 3)],
+         "seen": seen(8, PIXELS, [2, 8], seconds=2.0, sound=base64.b64encode(wav(2)).decode())},
+        {"line": 4, "source": "b.png", "reference": "a", "gold": None,
+         "readings": [reading("注意力", ["1:1", "1:3", "2:1", "2:3"], [[0.5, 0.25, 0.25, 0], [0, 0, 0, 1]], grid=2)],
+         "seen": seen(4, COLORS, [4, 4, 3])},
+    ]  # fmt: skip
+    all_values["attention.json"] = []
+    return all_values
 
 
 @pytest.fixture

@@ -262,3 +262,44 @@ def test_nothing_is_wider_than_the_window(opened, width):
     page = opened(viewport={"width": width, "height": 800})
     page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def wait(element, condition):
+    """The page allows no `wait_for_function`, which compiles text."""
+    for _ in range(500):
+        if element.evaluate(condition):
+            return
+        element.page.wait_for_timeout(20)
+    raise AssertionError(condition)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_step_plays_the_shortest_part_of_the_sound_with_half_of_its_weight(opened, seen_values, width):
+    page = opened("#attention?line=2&arm1=注意力", viewport={"width": width, "height": 900})
+    choices, audio = page.locator("source-picture button"), page.locator("audio")
+    choices.nth(1).click()  # the third of four states of two seconds
+    wait(audio, "each => each.currentTime > 1.01")
+    wait(audio, "each => each.paused")
+    assert 1.5 <= audio.evaluate("each => each.currentTime") < 1.8
+    assert choices.nth(1).get_attribute("aria-pressed") == "true"
+    outlined = {name: page.locator(f".large rect.{name}") for name in ("span", "gold")}
+    found = {
+        name: [float(each.get_attribute(side)) for side in ("x", "width")] for name, each in outlined.items()
+    }  # of a picture of eight columns
+    assert found == {"span": [4, 2], "gold": [2, 1]}
+    page.keyboard.press("ArrowUp")
+    assert choices.nth(0).get_attribute("aria-pressed") == "true"
+    assert choices.nth(0).evaluate("each => each === document.activeElement")
+    assert audio.evaluate("each => each.paused"), "arrows choose, and do not play"
+    page.keyboard.press("Enter")
+    wait(audio, "each => !each.paused")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_fog_over_an_image_is_that_of_the_chosen_step(opened, seen_values):
+    page = opened("#attention?line=4&arm1=注意力")
+    fog = page.locator(".large .fog")
+    assert [each.get_attribute("fill-opacity") for each in fog.all()] == ["0.42", "0.84"]
+    page.locator(".tiles button").nth(1).click()
+    assert [each.get_attribute("d") for each in fog.all()] == ["M0 0h2v1h-2zM0 1h1v1h-1z"]
+    assert page.locator("audio:visible").count() == 0

@@ -13,9 +13,12 @@ from plain_recipe import NO_DROPOUT, constant
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.display import picture_of
 from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.encoder import EncoderConfig
+from seq2seq_attn.results.attention import CORPUS
+from seq2seq_attn.results.examples import EXAMPLES
 from seq2seq_attn.runs import plugin
 from seq2seq_attn.runs.corpora import Cache, cached_pairs, load_front_ends
 from seq2seq_attn.runs.folder import read_config
@@ -234,6 +237,18 @@ def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
     by_entropy = breakdowns["entropy of the weights"].arms["attention"]
     assert all(group is None or 1 <= group.words <= 8 for group in by_entropy)  # frames
     assert not recompute(compared.folder).differences
+    examples, corpus = EXAMPLES.load(compared.folder), CORPUS.load(compared.folder)
+    assert [pair.line for pair in corpus.pairs] == [each.line for each in examples]
+    for example in examples:
+        frames = np.load(example.source)
+        np.testing.assert_array_equal(example.seen.picture, picture_of(frames.astype(np.float32)))
+        assert (example.seen.positions, example.seen.sound) == (len(frames), None)
+        assert {p for p, _ in example.gold} <= set(range(len(frames)))
+        trace, mean = example.readings
+        assert (trace.grid, trace.source_words) == (1, None)
+        assert [sum(step.weights) for step in trace.reference] == pytest.approx([1] * len(trace.reference), abs=1e-3)
+        assert {len(step.weights) for step in trace.reference} == {len(trace.source)} == {-(-len(frames) // 2)}
+        assert {*mean.reference[0].weights} == {round(1 / len(mean.source), 4)}
 
 
 def test_a_changed_recording_is_read_again(config, model, data, tmp_path):

@@ -10,6 +10,7 @@ from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.results.examples import EXAMPLES
 
 FILE = Path(__file__).parents[2] / "examples" / "grid.py"
 WORDS = "abc"
@@ -68,6 +69,10 @@ def test_images_are_trained_searched_aligned_and_compared(experiment, data, tmp_
     errors = {arm.name: arm.scores["wer"].mean for arm in compared.results.arms}
     assert errors["attention"] < 10
     assert errors["attention"] <= errors["fixed"]
+    for example in EXAMPLES.load(tmp_path / "out"):
+        trace, image = example.readings[0], np.load(example.source)
+        assert (trace.grid, len(trace.source)) == (3, 3 * image.shape[1] / 2)
+        assert example.seen.picture.shape == image.shape
     model = s2s.load(tmp_path / "out" / "runs" / "attention" / "seed-1")
     lines, targets = ((data / f"test.{side}").read_text().splitlines() for side in ("source", "target"))
     found = model.translate(lines).sentences

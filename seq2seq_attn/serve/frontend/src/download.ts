@@ -67,12 +67,12 @@ export async function download(name: string, kind: string, figure: Figure, rows:
   else if (figure && kind === "png") save(`${name}.png`, await png(figure));
 }
 
-/** Buttons that save a figure, and its numbers if there is `rows`; `find` gives it when one of them is pressed. */
-export function figureButtons(name: string, find: () => Figure, rows?: () => Table): TemplateResult {
+/** Buttons that save a figure, which `find` gives when one of them is pressed, and its numbers, as far as there are both. */
+export function figureButtons(name: string, find: (() => Figure) | null, rows?: () => Table): TemplateResult {
   const button = (kind: string): TemplateResult => html`<button type="button" data-kind=${kind}
-    @click=${() => void download(name, kind, find(), rows?.())}>${kind.toUpperCase()}</button>`;
+    @click=${() => void download(name, kind, find?.() ?? null, rows?.())}>${kind.toUpperCase()}</button>`;
   return html`<span class="downloads" role="group" data-name=${name} aria-label="Download ${name}">
-    ${button("svg")} ${button("png")} ${rows ? button("csv") : nothing}</span>`;
+    ${find ? html`${button("svg")} ${button("png")}` : nothing} ${rows ? button("csv") : nothing}</span>`;
 }
 
 export function saveJson(name: string, values: unknown): void {

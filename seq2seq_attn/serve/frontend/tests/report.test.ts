@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { few, fixed, share, shortNames } from "../src/format.ts";
 import { hasPieces, merged } from "../src/report/merge.ts";
 import type { View } from "../src/report/corpus.ts";
+import { ranges, shades, span } from "../src/report/source-picture.ts";
 
 const VIEW: View = {
   arm: "attention",
@@ -16,6 +17,7 @@ const VIEW: View = {
   ],
   paths: [{ name: "reference", steps: [0, 1, 2], words: [0, 0, 1], score: null }, { name: "translation", steps: [0, 2], words: [0, 1], score: -1 }],
   tree: [],
+  grid: 1,
 };
 
 describe("a translation by words", () => {
@@ -56,4 +58,23 @@ test("names lose the last parts that all of them share", () => {
   expect([...shortNames(["x/a/seed-1", "x/b/seed-1"]).values()]).toEqual(["x/a", "x/b"]);
   expect([...shortNames(["a/seed-1"]).values()]).toEqual(["a/seed-1"]);
   expect([...shortNames(["a", "b/a"]).values()]).toEqual(["a", "b/a"]);
+});
+
+describe("a source that is not text", () => {
+  test("what is played is the shortest part with half of the weight, the first of equals", () => {
+    expect(span([0.1, 0.2, 0.4, 0.2, 0.1])).toEqual([1, 3]);
+    expect(span([0, 0, 1, 0])).toEqual([2, 3]);
+    expect(span([0.25, 0.25, 0.25, 0.25])).toEqual([0, 2]);
+    expect(span([0.3, 0, 0, 0.3, 0.4])).toEqual([3, 5]);
+    expect(span([2, 1, 1])).toEqual([0, 1]); // weights that need not sum to 1
+    expect(span([1])).toEqual([0, 1]);
+  });
+  test("neighbors of one shade are one rectangle, within a row of the grid", () => {
+    expect(shades([0, 1, 1, 0.5], 1)).toEqual([[1, "M1 0h2v1h-2z"], [0.5, "M3 0h1v1h-1z"]]);
+    expect(shades([0, 1, 1, 0], 2)).toEqual([[1, "M1 0h1v1h-1zM0 1h1v1h-1z"]]);
+  });
+  test("gold positions are ranges of neighbors", () => {
+    expect(ranges([4, 2, 3, 7])).toEqual([[2, 5], [7, 8]]);
+    expect(ranges([])).toEqual([]);
+  });
 });

@@ -32,6 +32,20 @@ export interface View {
   steps: readonly StepData[];
   paths: readonly Path[];
   tree: readonly NodeData[];
+  grid: number; // rows of the states of a source that is seen; 1: a sequence
+}
+
+/** A source that is not text. */
+interface SeenData {
+  positions: number; // from left to right, which gold links count
+  shape: readonly [height: number, width: number, colors?: number];
+  seconds: number | null; // how long its sound is
+  style: string; // of what shows it
+}
+
+export interface Seen extends SeenData {
+  id: number; // of its picture in the page
+  audio: HTMLAudioElement | null; // null: none, or one that is too long for the page
 }
 
 interface Segmentation {
@@ -54,6 +68,7 @@ interface Packed {
   references: string[];
   gold: (Pair["gold"] | null)[];
   examples: Record<string, View[]>; // by line
+  seen: Record<string, SeenData>; // likewise
   metric: string;
   arms: Record<string, Arm>;
   segmentations: (Segmentation | null)[]; // null: the tokens are the words
@@ -86,6 +101,7 @@ export class Corpus {
   readonly metric: string;
   readonly arms: readonly string[]; // with a translation of each sentence
   readonly glosses: ReadonlyMap<string, string>;
+  private readonly sounds = new Map([...document.querySelectorAll("audio")].map((audio) => [audio.id, audio]));
   private readonly levels = new Map<string, Uint8Array>(); // by arm: the weights of all pairs in units of 1/255
 
   private constructor(private readonly packed: Packed, private readonly shown: Shown) {
@@ -107,6 +123,13 @@ export class Corpus {
     return Number(Object.keys(this.packed.examples)[0]);
   }
 
+  /** What a source looks like; null for text. */
+  seenOf(place: number): Seen | null {
+    const id = this.pairs[place]!.line;
+    const data = this.packed.seen[id];
+    return data ? { ...data, id, audio: this.sounds.get(`sound-${id}`) ?? null } : null;
+  }
+
   scoreOf(arm: string, place: number): number | undefined {
     return this.packed.arms[arm]?.scores[place];
   }
@@ -123,12 +146,12 @@ export class Corpus {
   }
 
   private async viewOf(arm: string, place: number): Promise<View> {
-    if (this.packed.arms[arm]!.segmentation === null) return { arm, source: [], sourceWords: [], steps: [], paths: [], tree: [] };
+    if (this.packed.arms[arm]!.segmentation === null) return { arm, source: [], sourceWords: [], steps: [], paths: [], tree: [], grid: 1 };
     const { source, target, sourceWords, targetWords } = this.tokensOf(arm, place);
     const weights = await this.weightsOf(arm, place);
     const steps = target.map((token, row): StepData => [token, null, weights[row]!, null, null]);
     const path = { name: "the reference", steps: upTo(steps.length), words: targetWords, score: null };
-    return { arm, source, sourceWords, steps, paths: [path], tree: [] };
+    return { arm, source, sourceWords, steps, paths: [path], tree: [], grid: 1 };
   }
 
   private tokensOf(arm: string, place: number): { source: string[]; target: string[]; sourceWords: number[]; targetWords: number[] } {

@@ -5,8 +5,9 @@ import { figureButtons } from "../download.ts";
 import { fixed } from "../format.ts";
 import "../heat-map.ts";
 import { largest, Part } from "../part.ts";
-import { type Corpus, type View, words } from "./corpus.ts";
+import { type Corpus, type Seen, type View, words } from "./corpus.ts";
 import type { Row, Shown } from "./merge.ts";
+import "./source-picture.ts";
 
 const ROOM = { most: 420, labels: 110 }; // pixels for the cells of a row, and beside them
 
@@ -33,6 +34,8 @@ export class AttentionPanel extends Part {
     path: { attribute: false },
     shown: { attribute: false },
     step: { attribute: false },
+    seen: { attribute: false },
+    gold: { attribute: false },
     chooseArm: { attribute: false },
     choosePath: { attribute: false },
   };
@@ -43,6 +46,8 @@ export class AttentionPanel extends Part {
   declare path: number; // of the view's translations
   declare shown: Shown;
   declare step: number;
+  declare seen: Seen | null; // the source, unless it is text
+  declare gold: readonly (readonly number[])[]; // of each row, positions of this source
   declare chooseArm: (arm: number) => void;
   declare choosePath: (path: number) => void;
 
@@ -66,10 +71,12 @@ export class AttentionPanel extends Part {
     const { token, p } = rows[step]!;
     const table = (): (string | number)[][] => [["target", ...source], ...rows.map((row) => [row.token, ...(row.weights ?? [])])];
     const name = `attention_${corpus.pairs[this.place]!.line}`;
-    return html`
+    const figure = this.seen ? html`
+      <source-picture .model=${view.arm} .seen=${this.seen} .grid=${view.grid} .rows=${rows} .gold=${this.gold} .focusStep=${step}></source-picture>` : html`
       <heat-map fixed .room=${Math.min(ROOM.most, this.clientWidth - ROOM.labels)} .model=${view.arm} .source=${source} .target=${rows.map((row) => row.token)}
-        .weights=${rows.map(({ weights }) => weights)} .links=${links} .glosses=${corpus.glosses} .focusStep=${step}></heat-map>
-      <p class="hint">Download ${figureButtons(name, () => this.querySelector("svg.heat-map"), table)}</p>
+        .weights=${rows.map(({ weights }) => weights)} .links=${links} .glosses=${corpus.glosses} .focusStep=${step}></heat-map>`;
+    return html`${figure}
+      <p class="hint">Download ${figureButtons(name, this.seen ? null : () => this.querySelector("svg.heat-map"), table)}</p>
       <details class="numbers"><summary><h4 aria-live="polite"><bdi>${token}</bdi> is row ${step + 1} of ${rows.length}${
         p === null ? "" : `, p = ${fixed(p, 3)}`}</h4></summary>${this.numbers(rows[step]!)}</details>`;
   }

@@ -54,7 +54,9 @@ export class SentenceFinder extends Part {
   private name(place: number): string {
     const { line, source } = this.corpus.pairs[place]!;
     const score = this.corpus.scoreOf(this.filters.scored, place);
-    return [line, `${words(source).length} words`, ...(score === undefined ? [] : [fixed(score, 1)]), source].join(" · ");
+    const seen = this.corpus.seenOf(place);
+    const length = seen === null ? `${words(source).length} words` : seen.seconds === null ? `${seen.positions} positions` : `${fixed(seen.seconds, 1)} s`;
+    return [line, length, ...(score === undefined ? [] : [fixed(score, 1)]), source].join(" · ");
   }
 
   private limits(low: keyof Filters, high: keyof Filters, least?: number): TemplateResult {

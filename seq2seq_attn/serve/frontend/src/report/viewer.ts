@@ -6,7 +6,7 @@ import type { TreeNode } from "../beam-tree.ts";
 import { fixed } from "../format.ts";
 import { type Asks, Part } from "../part.ts";
 import { type Filters, readAddress, SECTION, type State, writeAddress } from "./address.ts";
-import type { Corpus, View } from "./corpus.ts";
+import { type Corpus, upTo, type View } from "./corpus.ts";
 import { hasPieces, merged, type Shown } from "./merge.ts";
 import { glossed } from "./panel.ts";
 import "./sentence-finder.ts";
@@ -15,6 +15,7 @@ interface Panel {
   view: View;
   path: number; // of the view's translations
   shown: Shown;
+  gold: readonly (readonly number[])[]; // of each row, the positions of a source that is seen
 }
 
 const attends = (view: View): boolean => view.steps.some(([, , weights]) => weights !== null);
@@ -69,10 +70,15 @@ export class AttentionViewer extends Part {
 
   private get panels(): Panel[] {
     const { place, pieces, arms } = this.state;
+    const { gold } = this.corpus.pairs[place]!;
+    const isSeen = this.corpus.seenOf(place) !== null;
     return arms.map((arm, number) => {
       const view = this.views.find((each) => each.arm === arm)!;
       const path = this.paths[number]!;
-      return { view, path, shown: merged(view, view.paths[path], pieces, this.corpus.pairs[place]!.gold) };
+      const shown = merged(view, view.paths[path], pieces, isSeen ? [] : gold);
+      const wordOf = pieces ? view.paths[path]?.words : upTo(shown.rows.length);
+      const links = shown.rows.map((_, row) => gold.filter(([, word]) => path === 0 && word === wordOf?.[row]).map(([position]) => position));
+      return { view, path, shown, gold: isSeen ? links : [] };
     });
   }
 
@@ -93,6 +99,7 @@ export class AttentionViewer extends Part {
   protected override render(): TemplateResult {
     const { corpus, panels, views, state: { place, pieces, filters } } = this;
     const { source, reference } = corpus.pairs[place]!;
+    const seen = corpus.seenOf(place);
     const rows = Math.max(1, ...panels.map(({ shown }) => shown.rows.length));
     const step = Math.min(this.state.step, rows - 1);
     return html`
@@ -100,7 +107,7 @@ export class AttentionViewer extends Part {
         @change-filters=${({ detail }: CustomEvent<Filters>) => this.change({ filters: detail })}
         @choose-sentence=${({ detail }: CustomEvent<number>) => this.showSentence(detail)}></sentence-finder>
       <div class="sentence-texts"><p class="text" id="source" dir="auto">${glossed(source, corpus.glosses)}</p>
-        <p class="text" id="reference" dir="auto">${glossed(reference, corpus.glosses)}</p></div>
+        <p class="text" id="reference" dir="auto">${glossed(reference, corpus.glosses)}</p>${seen?.audio ?? nothing}</div>
       <div class="stepper">
         <button type="button" id="back" aria-label="One step back" @click=${() => this.stepTo(step - 1)}>◀</button>
         <label>Step <input type="range" id="step" min="1" max=${rows} .value=${String(step + 1)}
@@ -109,8 +116,9 @@ export class AttentionViewer extends Part {
         ${views.some(hasPieces) ? html`<label id="by-pieces"><input type="checkbox" id="pieces" .checked=${pieces}
           @change=${() => this.change({ pieces: !pieces })}> subword pieces</label>` : nothing}
       </div>
-      <div class="pair" id="panels">${panels.map(({ view, path, shown }, number) => html`
+      <div class="pair" id="panels">${panels.map(({ view, path, shown, gold }, number) => html`
         <attention-panel .corpus=${corpus} .place=${place} .views=${views} .view=${view} .path=${path} .shown=${shown} .step=${step}
+          .seen=${seen} .gold=${gold}
           .chooseArm=${(arm: number) => this.chooseArm(number, views[arm]!.arm)}
           .choosePath=${(chosen: number) => this.choosePath(number, chosen)}></attention-panel>`)}</div>
       <p class="hint">${this.explanation(panels)}</p>
@@ -119,13 +127,17 @@ export class AttentionViewer extends Part {
 
   private explanation(panels: readonly Panel[]): (string | TemplateResult)[] {
     const steps = this.views.flatMap((view) => view.steps);
-    const hasGold = panels.some(({ shown }) => shown.links.length > 0);
+    const hasGold = panels.some(({ shown, gold }) => shown.links.length > 0 || gold.some((row) => row.length > 0));
+    const isSeen = this.corpus.seenOf(this.state.place) !== null;
+    const goldIs = hasGold ? "; gold links are outlined" : "";
     return [
-      `Rows are predicted words, columns are source words; darker cells have larger weights${hasGold ? "; gold links are outlined" : ""}. `,
-      "Arrow keys move through the rows. ",
+      isSeen
+        ? `The source is clear where the step has its largest weight, and in fog where it has none${goldIs}. `
+        : `Rows are predicted words, columns are source words; darker cells have larger weights${goldIs}. `,
+      isSeen ? "Arrow keys move through the steps. " : "Arrow keys move through the rows. ",
       this.views.some(hasPieces)
         ? "Weights are summed over the pieces of a source word and averaged over the pieces of a target word. " : "",
-      this.corpus.arms.length > 0 ? "Weights are rounded to multiples of 1/255, except on the examples. " : "",
+      this.corpus.arms.length > 0 && !isSeen ? "Weights are rounded to multiples of 1/255, except on the examples. " : "",
       steps.some(([, , , , shares]) => shares !== null)
         ? html`The share is the contribution of a source word to the context, a<sub>j</sub>‖v<sub>j</sub>‖ divided by its sum over
             all positions (Kobayashi et al., 2020).` : "",
