@@ -53,6 +53,7 @@ from seq2seq_attn.evaluation.counts import (
     lc_tok_counting,
     word_error_counting,
 )
+from seq2seq_attn.evaluation.rouge import rouge_counting
 
 
 class ForcedTest(NamedTuple):
@@ -377,6 +378,23 @@ _OF_THE_PACKAGE = (
         "edits per 100 characters of the reference",
         counting=character_error_counting,
         floor=100.0,
+    ),
+    *(
+        Metric(
+            f"rouge_{kind.lower()}",
+            f"ROUGE-{kind}",
+            f"ROUGE-{kind}",
+            1,
+            "higher",
+            f"F1 of {counted} that summary and reference share, mean over sentences",
+            counting=rouge_counting(f"rouge{kind}"),
+            floor=1.0,
+        )
+        for kind, counted in (
+            ("1", "words"),
+            ("2", "pairs of neighboring words"),
+            ("L", "the longest sequence of words"),
+        )
     ),
     Metric(
         "aer",

@@ -123,6 +123,9 @@ def _require_device_and_packages(config: Config) -> None:
     has_pictures = config.training.attention_pictures > 0
     require_loggers(("tensorboard",) if has_pictures and config.training.loggers is None else config.training.loggers)
     require_tokenizer(config.evaluation.words[0])
+    for metric in config.evaluation.chosen:  # one may need a package that is not installed
+        if metric.counting is not None:
+            metric.counting(config.expected([[""]]))
     if config.evaluation.comet and config.data.test:  # which is scored after all training
         require_comet(config.evaluation.comet)
 

@@ -197,6 +197,7 @@ def test_every_entry_of_the_manifest_is_complete():
         "cmudict",
         "g2p-2020",
         "inflection-2017",
+        "debian-descriptions",
         "alignments",
         "dialog-babi",
         "speech-digits",
