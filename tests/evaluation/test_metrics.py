@@ -82,7 +82,7 @@ def test_a_metric_that_cannot_be_validated_by_does_not_come_first():
         (["ter", "bleu"], "'ter' cannot come first"),
         (["bleu_lc_tok"], "cannot come first"),
         (["blue"], "did you mean 'bleu'"),
-        (["perplexity"], "no metric 'perplexity' of translations"),
+        (["perplexity"], "no metric 'perplexity' of outputs"),
         (["bleu", "bleu"], "each once"),
         ([], "at least one"),
     ):
