@@ -4,6 +4,7 @@ from seq2seq_attn.models.encoders import (
     ConvolutionalConfig,
     ConvolutionalGridConfig,
     LinearConfig,
+    PretrainedGridConfig,
     PyramidalConfig,
 )
 from seq2seq_attn.models.factored import FactoredEncoderConfig
@@ -19,6 +20,7 @@ __all__ = [
     "LinearConfig",
     "MultiSourceEncoderConfig",
     "PointerGeneratorConfig",
+    "PretrainedGridConfig",
     "PyramidalConfig",
     "RecurrentConfig",
     "TransformerConfig",
