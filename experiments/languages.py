@@ -72,18 +72,26 @@ def by_language(scores: Mapping[str, Mapping[str, RunScores]]) -> str:
     return markdown(["language", *arms], rows)
 
 
-def over_all(scores: Mapping[str, RunScores], baseline: str) -> str:
-    """Markdown: a row per arm, with its interval and the joint test with the baseline."""
-    tests = {arm: joint_test(each, scores[baseline]) for arm, each in scores.items() if arm != baseline}
-    tested = {arm: test for arm, test in tests.items() if test is not None}
+def over_all(scores: Mapping[str, RunScores], baseline: str, contrasts: Sequence[tuple[str, str]] = ()) -> str:
+    """Markdown: a row per arm, with its interval and the joint test with the baseline, and a row per contrast."""
+    pairs = [(arm, baseline) for arm in scores if arm != baseline]
+    pairs += [pair for pair in contrasts if set(pair) <= set(scores)]
+    tests = {(arm, other): joint_test(scores[arm], scores[other]) for arm, other in pairs}
+    tested = {pair: test for pair, test in tests.items() if test is not None}
     corrected = dict(zip(tested, holm([test.p_value for test in tested.values()]), strict=True))
+
+    def cells(pair: tuple[str, str]) -> list[str]:
+        if pair not in tested:
+            return ["", ""]
+        test, p = tested[pair], corrected[pair]
+        return [f"{test.difference:+.1f} [{test.low:+.1f}, {test.high:+.1f}]", "< 0.001" if p < 0.001 else f"{p:.3f}"]
+
     rows = []
     for arm, each in scores.items():
-        ends, test = joint_interval(each), tests.get(arm)
-        cells = ["baseline" if arm == baseline else "", ""]
-        if test is not None:
-            cells = [f"{test.difference:+.1f} [{test.low:+.1f}, {test.high:+.1f}]", f"{corrected[arm]:.3f}"]
-        rows.append([arm, spread(each.scores), f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else "", *cells])
+        ends = joint_interval(each)
+        shown = [arm, spread(each.scores), f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""]
+        rows.append([*shown, *(["baseline", ""] if arm == baseline else cells((arm, baseline)))])
+    rows += [[f"{arm} against {other}", "", "", *cells((arm, other))] for arm, other in pairs if other != baseline]
     return markdown(["arm", "all languages", "95 % interval", "difference", "p"], rows)
 
 
@@ -116,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for metric in grid.runs[0].config.evaluation.chosen:
         print(f"{metric.label}: {metric.meaning}\n")
         print(by_language({name: scores_of([each], metric) for name, each in evidences.items()}), "", sep="\n")
-        print(over_all(scores_of(list(evidences.values()), metric), grid.experiment.baseline), "", sep="\n")
+        together = scores_of(list(evidences.values()), metric)
+        print(over_all(together, grid.experiment.baseline, grid.experiment.contrasts), "", sep="\n")
 
 
 if __name__ == "__main__":
