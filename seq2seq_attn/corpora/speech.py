@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -58,7 +57,7 @@ class SpeechConfig(RecordingConfig):
         return Display(picture_of(frames[:, : self.mel_bins]), wav_file(self._read_samples(line), self.sample_rate))
 
     def rules(self) -> Any:
-        return super().rules(), version("kaldi-native-fbank")
+        return super().rules(), _kaldi().__version__
 
     def _read_samples(self, line: str) -> NDArray[np.float32]:
         """The mean of the channels of a file (samples,), from -1 to 1."""
@@ -87,8 +86,7 @@ class SpeechConfig(RecordingConfig):
 
     def _log_mel(self, samples: NDArray[np.float32]) -> Recording:
         """Log-mel energies (L, mel_bins)."""
-        with needing(_NEEDED):
-            import kaldi_native_fbank as kaldi  # an extra
+        kaldi = _kaldi()
         options = kaldi.FbankOptions()
         frames, bands = options.frame_opts, options.mel_opts
         frames.samp_freq, frames.dither = self.sample_rate, 0.0
@@ -104,6 +102,13 @@ class SpeechConfig(RecordingConfig):
         filters.accept_waveform(self.sample_rate, samples * _FULL_SCALE)
         filters.input_finished()
         return np.stack([filters.get_frame(frame) for frame in range(filters.num_frames_ready)])
+
+
+def _kaldi() -> Any:
+    """The library of Kaldi's features. UserError: it is not installed."""
+    with needing(_NEEDED):
+        import kaldi_native_fbank  # an extra
+    return kaldi_native_fbank
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Front ends of frames and of sound: what a line becomes, and the files that are refused in one line."""
 
 import io
+import sys
 import wave
 
 import numpy as np
@@ -200,6 +201,15 @@ def test_an_array_that_cannot_be_used_is_refused_in_one_line_with_its_name(name,
     assert "\n" not in str(refused.value)
     with pytest.raises(UserError, match=rf"^{path}: "):
         FramesConfig().build(arrays).encode(str(path))
+
+
+@pytest.mark.parametrize("package", ["soundfile", "kaldi_native_fbank"])
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(package, tmp_path, noise, monkeypatch):
+    declared = ["soundfile>=0.12; extra == 'speech'", "kaldi-native-fbank>=1.20; extra == 'speech'"]
+    monkeypatch.setattr("seq2seq_attn.errors.requires", lambda name: declared)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"{package}.*pip install .*\[speech\]"):
+        SpeechConfig(sample_rate=RATE).build([written(tmp_path / "noise.wav", noise)])
 
 
 def test_without_a_recording_there_is_nothing_to_learn():
