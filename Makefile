@@ -52,7 +52,7 @@ audit: .venv/ready
 
 # What is installed with the package and its extras, in an environment of its own: the table in docs/licenses.md by
 # pip-licenses, and dist/sbom.cdx.json (CycloneDX) by cyclonedx-py.
-EXTRAS = tensorboard,torchtext,align,export,neighbors,zstd
+EXTRAS = $(shell sed -n '/extras_require/,/^docs/s/^\([a-z]*\) =$$/\1/p' setup.cfg | grep -vx docs | paste -sd,)
 build/alone/ready: setup.cfg constraints.txt
 	$(PYTHON) -m venv build/alone
 	build/alone/bin/python -m pip install --quiet --constraint constraints.txt '.[$(EXTRAS)]'
