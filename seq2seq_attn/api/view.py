@@ -132,7 +132,8 @@ class AttentionView(CrossAttention):
 
         if self.display is not None:
             picture, seconds = self.display.picture, self.display.seconds
-            return seen_figure(self.layers, picture, seconds, self.grid, self.target, self.title)
+            title = self.title if self.grid == 1 else self.title.replace(" (row)", "")
+            return seen_figure(self.layers, picture, seconds, self.grid, self.target, title)
         return heads_figure(self.layers, self.source, self.target, self.title, self.gold_cells)
 
     @property

@@ -193,6 +193,8 @@ def view_of_attention(pair: CrossAttention, seen: SeenSource | None = None, grid
         " ".join(words.texts if words else labels)
         for words, labels in ((pair.source_words, pair.source), (pair.target_words, pair.target))
     ]
+    if seen is not None:
+        texts[0] = f"{len(source)} states"
     return SentenceView(None, texts[0], texts[1], tuple(links) or None, views, seen)
 
 

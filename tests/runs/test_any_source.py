@@ -22,6 +22,7 @@ from seq2seq_attn.results.examples import EXAMPLES
 from seq2seq_attn.runs import plugin
 from seq2seq_attn.runs.corpora import Cache, cached_pairs, load_front_ends
 from seq2seq_attn.runs.folder import read_config
+from seq2seq_attn.serve.tasks import ServedModel
 from seq2seq_attn.strict import override, parse
 
 FRAMES = Path(__file__).parents[2] / "examples" / "frames.py"
@@ -292,6 +293,7 @@ def test_options_that_need_text_are_refused_in_one_line(values, changes):
         lambda model, line: model.export("html", model.folder.parent / "page.html"),
         lambda model, line: model.translate([line], shortlist=5),
         lambda model, line: model.translate([line], replace_unknown=True),
+        lambda model, line: ServedModel.load("frames", model, ("", ""), print),
     ],
 )
 def test_what_needs_text_is_refused_in_one_line(model, data, use):

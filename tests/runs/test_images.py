@@ -108,6 +108,8 @@ def test_attention_to_an_image_is_drawn_over_it(experiment, data, tmp_path_facto
     assert picture.get_array().shape == image.shape
     weights = view.weights[0].reshape(3, image.shape[1] // 2)
     np.testing.assert_allclose(fog.get_array()[..., 3], 0.85 * (1 - weights / weights.max()), atol=1e-6)
+    assert view._repr_html_().startswith('<img alt="" src="data:image/png;base64,')
+    assert 'href="#seen-1"' in view.save(tmp_path_factory.mktemp("page") / "image.html").read_text()
 
 
 def test_pictures_are_read_by_the_parts_of_the_package(experiment, data, tmp_path):
