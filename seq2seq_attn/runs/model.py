@@ -388,7 +388,7 @@ class TrainedModel:
         """How many rows the grid of a line's states has (`Encoder.rows`); 1: they are a sequence, as those of text."""
         if not self.source.names_files or not line.strip():
             return 1
-        return self.translator.rows(self.source.collate([self.source.encode(line)]))
+        return self.translator.rows(self.source.collate([self.source.encode(line)]).to(self.device))
 
     def display(self, line: str, *, is_cut: bool = True) -> Display | None:
         """What the positions of a line look and sound like that a search reads, or all; None if it is text."""
