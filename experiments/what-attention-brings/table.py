@@ -293,10 +293,11 @@ def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
                     color=theme["text" if score == gain.attention else "soft"],
                 )
             change = f"{gain.metric.text(gain.difference, '+')} {gain.metric.label}{_marks(gain)}"
-            axes.text(1.03, row, change, transform=axes.get_yaxis_transform(), va="center", color=theme["text"])
+            axes.text(1.0, row, change, transform=axes.get_yaxis_transform(), va="center", color=theme["text"])
         axes.set_yticks(range(len(ordered)), [gain.name for gain in ordered], color=theme["text"])
         axes.set_ylim(len(ordered) - 0.5, -0.6)
-        axes.set_xlim(-4, 104)
+        axes.set_xlim(-4, 114)  # room for a score beside the last dot
+        axes.set_xticks(range(0, 101, 20))
         axes.tick_params(length=0, colors=theme["text"])
         axes.tick_params(axis="x", colors=theme["soft"])
         axes.grid(visible=False, axis="y")
