@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-STRINGS = {"test": 1_000, "validation": 300, "train": 6_000}
+STRINGS = {"test": 1_000, "validation": 300, "train": 12_000}
 LENGTHS = range(3, 9)  # digits of a string
 HEIGHT = 24
 SEED = 1
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
         for number in range(count):
             string = [draw.randrange(10) for _ in range(draw.choice(LENGTHS))]
             picture, columns = drawn([draw.choice(digits[part][digit]) for digit in string], draw)
-            path = folder / part / f"{number:04}.png"
+            path = folder / part / f"{number:05}.png"
             Image.fromarray(picture).save(path)
             lines["pictures"].append(path.as_posix())
             lines["digits"].append(" ".join(map(str, string)))

@@ -120,7 +120,7 @@ def test_pictures_are_read_by_the_parts_of_the_package(experiment, data, tmp_pat
         "source": {"kind": "image", "height": 6},
         "model": experiment["base"]["model"] | {"encoder": encoder},
     }
-    model = s2s.train(values, tmp_path / "run", silent=True, training={"max_epochs": 8, **constant(0.02)})
+    model = s2s.train(values, tmp_path / "run", silent=True, training={"max_epochs": 5, **constant(0.03)})
     sources, targets = ((data / f"test.{side}").read_text().splitlines() for side in ("pictures", "target"))
     found = model.translate(sources).sentences
     assert sum(ours == theirs for ours, theirs in zip(found, targets, strict=True)) >= 10
