@@ -265,9 +265,9 @@ def _records(translator: Seq2Seq, sizes: Mapping[str, int]) -> tuple[Any, Any]:
 
 
 def _encoded(translator: Seq2Seq, source: Tokens) -> tuple[Any, Any]:
-    """The first state, and the memory without its mask, which no step reads unless its head has a memory."""
+    """The first state, and the memory without its mask, which no step reads."""
     memory: Any = translator.encode(source)
-    return translator.start(memory), memory if memory.head else memory._replace(is_state=None)
+    return translator.start(memory), memory._replace(is_state=None)
 
 
 def _source(sizes: Mapping[str, int]) -> Tokens:

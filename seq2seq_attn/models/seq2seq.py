@@ -174,11 +174,11 @@ class Seq2Seq(nn.Module, ABC):
 
     def next_logits(self, read: Read, memory: Memory) -> Tensor:
         """Logits (N, V) of one step."""
-        own = memory.head
-        if own is not None:
-            count = memory.is_state.shape[0]  # not len(), which torch.export takes for a constant
-            sources = torch.arange(count, device=memory.is_state.device)
-            own = own.select(sources.repeat_interleave(read.features.shape[0] // count))
+        own, is_state = memory.head, memory.is_state
+        # An exported step has no mask, and one hypothesis for each source.
+        if own is not None and is_state is not None and len(is_state) < len(read.features):
+            sources = torch.arange(len(is_state), device=is_state.device)
+            own = own.select(sources.repeat_interleave(len(read.features) // len(sources)))
         logits: Tensor = self.head(read, own)
         return logits
 

@@ -40,7 +40,7 @@ GRAPHS = {
     "transformer": ("onnx", TRANSFORMER),
     "history": ("torch", RECURRENT | {"encoder": {"hidden_size": 3, "cell": "sru"}, "context": {"window": "local_p"}}),
     "tied": ("torch", RECURRENT | {"encoder": {"hidden_size": 3}, "tie_embeddings": "all"}),
-    "copying": ("torch", RECURRENT | {"tie_embeddings": "all", "head": {"kind": "pointer_generator"}}),
+    "copying": ("onnx", RECURRENT | {"tie_embeddings": "all", "head": {"kind": "pointer_generator"}}),
     "tied_transformer": ("onnx", TRANSFORMER | {"tie_embeddings": "all"}),
     "location": ("torch", RECURRENT | {"context": {"scorer": {"name": "location", "max_length": 4}}}),
     "shuffled": ("onnx", RECURRENT | {"context": {"normalizer": "shuffled"}}),
