@@ -235,7 +235,7 @@ def verdict(gains: Sequence[Gain]) -> str:
         "not told apart by the training runs on": [gain for gain in gains if not gain.decided and gain.seeds > 1],
         "trained but once on": [gain for gain in gains if gain.seeds == 1],
     }
-    parts = (f"{what} {', '.join(gain.name for gain in each)}" for what, each in others.items() if each)
+    parts = (f"{what} {', '.join(f'*{gain.name}*' for gain in each)}" for what, each in others.items() if each)
     return f"**{'; '.join([said, *parts])}.**"
 
 
