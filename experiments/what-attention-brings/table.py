@@ -227,16 +227,19 @@ def published_table(published: dict[str, dict[str, object]]) -> str:
 
 
 def verdict(gains: Sequence[Gain]) -> str:
-    """What the tests say over all tasks, in a sentence."""
+    """What the tests say over all tasks, in a few sentences."""
     better = sorted(gain.sign * gain.difference for gain in gains if gain.decided and gain.sign * gain.difference > 0)
-    said = f"Attention is better on {len(better)} of {len(gains)} tasks, by {better[0]:.1f} to {better[-1]:.1f} points"
+    points = f"by {better[0]:.1f} to {better[-1]:.1f} points"
+    found = [f"Attention is better on {len(better)} of {len(gains)} tasks, {points}."]
     others = {
-        "worse on": [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0],
-        "not told apart by the training runs on": [gain for gain in gains if not gain.decided and gain.seeds > 1],
-        "trained but once on": [gain for gain in gains if gain.seeds == 1],
+        "It is worse on {}.": [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0],
+        "The training runs do not tell on {}.": [gain for gain in gains if not gain.decided and gain.seeds > 1],
+        "So far there is one training run on {}.": [gain for gain in gains if gain.seeds == 1],
     }
-    parts = (f"{what} {', '.join(f'*{gain.name}*' for gain in each)}" for what, each in others.items() if each)
-    return f"**{'; '.join([said, *parts])}.**"
+    found += (
+        sentence.format(" and ".join(f"*{gain.name}*" for gain in each)) for sentence, each in others.items() if each
+    )
+    return f"**{' '.join(found)}**"
 
 
 def by_gain(gains: Sequence[Gain]) -> list[Gain]:
