@@ -58,14 +58,6 @@ def contrasts_table(results: Results) -> str:
     return _markdown(["contrast", "difference", "p", "detectable"], rows)
 
 
-def first_screen(results: Results, arms: list[str]) -> str:
-    """The main metric of these arms in one row."""
-    known: dict[str, ArmResult] = {arm.name: arm for arm in results.arms}
-    return _markdown(
-        ["", *arms], [[results.main.label, *(results.main.text(results.score(known[arm]).mean) for arm in arms)]]
-    )
-
-
 def _label(results: Results, index: int) -> str:
     label = results.by_length.groups[index]
     return label if index else f"{label} words"

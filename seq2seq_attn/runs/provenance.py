@@ -33,8 +33,8 @@ PROVENANCE = "provenance.json"
 # Those of setup.cfg, and extras that change results.
 PACKAGES = (
     *("torch", "sacrebleu", "sentencepiece", "sacremoses", "pydantic", "PyYAML", "typer", "rich"),
-    *("safetensors", "numpy", "scipy", "matplotlib", "fonttools", "jinja2"),
-    *("tensorboard", "torchtext", "eflomal", "unbabel-comet"),
+    *("safetensors", "numpy", "scipy", "matplotlib", "fonttools", "pillow", "jinja2"),
+    *("tensorboard", "torchtext", "eflomal", "unbabel-comet", "rouge-score", "soundfile", "kaldi-native-fbank", "timm"),
 )
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONHASHSEED")
 _CHECKOUT = Path(__file__).resolve().parents[2]

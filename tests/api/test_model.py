@@ -18,9 +18,14 @@ from seq2seq_attn.strict import parse
 
 
 def test_distinct_translations_are_the_first_of_each_text(model, monkeypatch):
-    plain = type(model.trained).text
-    # As if two segmentations had the same text: b is written as a.
-    monkeypatch.setattr(type(model.trained), "text", lambda self, *given: plain(self, *given).replace("b", "a"))
+    plain = type(model.trained).shown
+
+    def same(self, *given):
+        """As if two segmentations had the same text: b is written as a."""
+        text, replaced = plain(self, *given)
+        return text.replace("b", "a"), replaced
+
+    monkeypatch.setattr(type(model.trained), "shown", same)
     whole = model.translate(["a b c"], beam_size=8, n_best=8)
     (first,) = whole
     texts = [each.text for each in first.candidates]
