@@ -60,7 +60,7 @@ def contrasts_table(results: Results) -> str:
 
 def _label(results: Results, index: int) -> str:
     label = results.by_length.groups[index]
-    return label if index else f"{label} words"
+    return label if index else f"{label} {results.unit}"
 
 
 def _in_band(results: Results, index: int, arm: ArmResult) -> str:

@@ -215,6 +215,11 @@ class Config(Strict):
         return tuple(dict.fromkeys(each.tag for one in files for each in one.each if each.tag is not None))
 
     @property
+    def source_unit(self) -> str:
+        """What the length of a source is counted in: words, or positions of what is not text."""
+        return "words" if self.source is None else self.source.unit
+
+    @property
     def monitored(self) -> Metric:
         """What chooses the weights of a training, ends it and lowers its learning rate."""
         return LOSS if self.training.monitor == "loss" else self.evaluation.main

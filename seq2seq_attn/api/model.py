@@ -628,7 +628,8 @@ class Model:
         from seq2seq_attn.api.scores import Scores
 
         self._require_weights_of_run("evaluate")
-        return Scores(evaluate(self.trained, self.folder, progress, say, per_line=per_line))
+        scores = evaluate(self.trained, self.folder, progress, say, per_line=per_line)
+        return Scores(scores, self.trained.config.source_unit)
 
     @takes(FaithfulnessOptions)
     def faithfulness(self, pairs: Pairs, *, progress: Progress | None = None, **options: Any) -> Faithfulness:

@@ -192,7 +192,12 @@ class Scores(dict[str, Any]):
 
     Where a system has several training runs, `value` is the mean of `runs`. `by_length` is a list of length bands;
     links have precision, recall and F1, and their AER an interval.
+    `source_unit` is what the bands count.
     """
+
+    def __init__(self, scores: Mapping[str, Any], source_unit: str = "words") -> None:
+        super().__init__(scores)
+        self.source_unit = source_unit
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per number: its name, and its signature or meaning."""
@@ -230,7 +235,8 @@ class Scores(dict[str, Any]):
                 yield _Row(name, 100 * self[key], meaning)
         for band in self.get("by_length", ()):
             length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
-            yield _Row(f"{main} {length}", band["score"], f"{band['sentences']:,} sentences of {length} source words")
+            about = f"{band['sentences']:,} sentences of {length} source {self.source_unit}"
+            yield _Row(f"{main} {length}", band["score"], about)
         if "untested" in self.get("difference", {}):
             yield _Row(f"{main} difference", self["difference"]["difference"], self["difference"]["untested"], sign="+")
         elif "difference" in self:

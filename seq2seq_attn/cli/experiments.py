@@ -113,7 +113,7 @@ def train(
         reached = "no validation yet" if best is None else f"best validation {label} {best:.2f}"
         answer(f"{reached}, {trained['epochs']} epochs, {trained['seconds']:.0f} s")
         if "test" in metrics:
-            answer(str(Scores(metrics["test"])))
+            answer(str(Scores(metrics["test"], settings.source_unit)))
     _say_next(run, "FILE")
 
 

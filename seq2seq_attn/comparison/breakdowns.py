@@ -103,8 +103,8 @@ def where_arms_differ(
     breakdowns.append(
         same_groups(
             "distance of reordering",
-            "Mean jump in source words between consecutive words of the reference (0: same word order), "
-            f"by {origin}. Thirds of the sentences.",
+            f"Mean jump in source {config.source_unit} between consecutive words of the reference (0: same word "
+            f"order), by {origin}. Thirds of the sentences.",
             in_thirds([mean_jump(each) for each in links]),
         )
     )
@@ -193,8 +193,8 @@ def _sources(arm: Arm, rows: Sequence[int]) -> int | None:
     return sources if sources < len(rows) else None
 
 
-def by_length(arms: _Arms, test_set: TestSet, bands: Sequence[Band]) -> Breakdown:
-    """By the number of words of the source.
+def by_length(arms: _Arms, test_set: TestSet, bands: Sequence[Band], unit: str = "words") -> Breakdown:
+    """By the number of words of the source, or of another unit.
 
     The groups are the bands with sentences, or quantiles of the lengths if fewer than two of the bands have `ENOUGH`
     different sources.
@@ -216,7 +216,7 @@ def by_length(arms: _Arms, test_set: TestSet, bands: Sequence[Band]) -> Breakdow
 
     return Breakdown(
         "source length",
-        "Words of the source.",
+        f"{unit.capitalize()} of the source.",
         tuple(map(str, groups)),
         {name: results(arm) for name, arm in arms.items()},
     )

@@ -146,6 +146,7 @@ class FactoredConfig(FrontEndConfig):
 
     makes: ClassVar[type] = FactoredTokens
     is_text: ClassVar[bool] = True
+    unit: ClassVar[str] = "words"
 
     factors: Annotated[int, Field(ge=1, le=64)] = 1  # of each word
     separator: str = "|"  # between a word and its factors; with files of their own there is none

@@ -86,6 +86,7 @@ class RecordingConfig(FrontEndConfig):
     """What is common to the front ends of recordings; a kind defines how one is read."""
 
     makes: ClassVar[type] = Frames
+    unit: ClassVar[str] = "frames"
 
     normalize: Literal["corpus", "recording", "none"] = "corpus"  # by statistics of training recordings, or its own
 

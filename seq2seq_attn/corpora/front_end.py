@@ -122,6 +122,7 @@ class FrontEndConfig(Tagged):
 
     makes: ClassVar[type | None] = None  # the batches, as `EncoderConfig.reads`; None: of a class of its own
     is_text: ClassVar[bool] = False  # whether lines are text, in which links can count words
+    unit: ClassVar[str] = "positions"  # what the length of a source is counted in, in the plural
 
     @property
     def source_files(self) -> int:

@@ -104,6 +104,7 @@ class ImageConfig(FrontEndConfig):
     kind: Literal["image"] = "image"
 
     makes: ClassVar[type] = Pixels
+    unit: ClassVar[str] = "columns"
 
     height: Side = 64  # pixels, to which every picture is scaled
     width: Side | None = None  # pixels, to which every picture is stretched; null: its proportions are kept

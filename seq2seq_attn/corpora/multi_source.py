@@ -165,6 +165,7 @@ class MultiSourceConfig(FrontEndConfig):
 
     makes: ClassVar[type] = Sources
     is_text: ClassVar[bool] = True
+    unit: ClassVar[str] = "words"
 
     texts: Annotated[tuple[TextConfig | None, ...], Field(min_length=2, max_length=16)] = (
         None,

@@ -106,7 +106,7 @@ def score_chart(results: Results) -> Chart:
 def length_chart(results: Results) -> Chart:
     """The main metric over the length bands, one line per arm with its interval (Bahdanau et al., 2015, Figure 2)."""
     title = f"{results.main.label} by source length"
-    chart = breakdown_chart(results, results.by_length, title, "source words (test sentences)")
+    chart = breakdown_chart(results, results.by_length, title, f"source {results.unit} (test sentences)")
     longer = _first_longer([group for group in next(iter(results.by_length.arms.values())) if group is not None])
     return chart if longer is None else chart._replace(divider=(longer - 0.5, "longer than in training"))
 
@@ -153,7 +153,7 @@ def _in_groups(results: Results, arm: str, breakdown: Breakdown) -> Iterator[Val
             limits = f", 95 % {within}" if (within := interval(result, main)) else ""
             scores = [f"{main.label} {main.text(result.main.value)}{limits}"]
             scores += [f"{each.label} {each.text(result.scores[each.key].value)}" for each in others]
-            text = f"{arm}, {label}{own}: {', '.join(scores)}; sentences: {size(result)}"
+            text = f"{arm}, {label}{own}: {', '.join(scores)}; sentences: {size(result, results.unit)}"
             score = result.main
             yield Value(place, score.value, text, label, score.low, score.high, result.sentences, result.few)
 

@@ -76,7 +76,7 @@ def columns(results: Results) -> list[Column]:
         ),
         *(_scores(results, metric) for metric in others if metric.is_prominent),
         *_differences(results),
-        *_lengths(results.by_length, main),
+        *_lengths(results.by_length, main, results.unit),
         Column(
             "Training",
             [
@@ -233,12 +233,12 @@ def _p(p: float) -> TableCell:
     return TableCell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
 
 
-def _lengths(by_length: Breakdown, metric: MetricRecord) -> list[Column]:
+def _lengths(by_length: Breakdown, metric: MetricRecord, unit: str) -> list[Column]:
     """One column per length band; the first explains all of them."""
     bands = next(iter(by_length.arms.values()))
     counts = ", ".join(str(band.sentences) for band in bands if band is not None)
     meaning = (
-        f"{', '.join(by_length.groups)}: {metric.label} of the sentences with this many source words "
+        f"{', '.join(by_length.groups)}: {metric.label} of the sentences with this many source {unit} "
         f"({counts} sentences)"
     )
     longer = [label for label, band in zip(by_length.groups, bands, strict=True) if band and band.longer_than_training]

@@ -157,11 +157,11 @@ def _by_length(results: Results, arm: str) -> Iterator[str]:
         return
     (shortest, first), (longest, last) = bands[0], bands[-1]
     if _disjoint(first, last):
-        metric = results.main
+        metric, unit = results.main, results.unit
         gap, more = metric.text(abs(first.value - last.value)), "less" if last.value < first.value else "more"
         yield (
-            f"On sentences of {longest} words, {arm} scores {gap} {metric.label} {more} than on sentences of "
-            f"{shortest} words ({metric.text(last.value)} against {metric.text(first.value)})."
+            f"On sentences of {longest} {unit}, {arm} scores {gap} {metric.label} {more} than on sentences of "
+            f"{shortest} {unit} ({metric.text(last.value)} against {metric.text(first.value)})."
         )
 
 

@@ -152,7 +152,7 @@ def _csv_rows(results: Results) -> Iterator[_BreakdownRow]:
             row = partial(_BreakdownRow, breakdown.name, group, arm, of=result.sentences, bounds=result.bounds)
             yield from (row(results.labels[key], *astuple(score)) for key, score in result.scores.items())
             if result.words is not None:
-                yield row("source words", result.words)
+                yield row(f"source {results.unit}", result.words)
     if results.where is not None:
         for rates in results.where.rates:
             for group, arm, rate in _entries(rates.groups, rates.arms):

@@ -213,8 +213,8 @@ def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
     in_cells = f"{_in_groups(results)} with 95 % intervals over resampled sentences."
     metrics = shown_in_groups(results)
     for breakdown in breakdowns(results):
-        headers = (_header(breakdown, place) for place in range(len(breakdown.groups)))
-        shown = _by_arm(breakdown.arms, headers, partial(_group, metrics=metrics))
+        headers = (_header(breakdown, place, results.unit) for place in range(len(breakdown.groups)))
+        shown = _by_arm(breakdown.arms, headers, partial(_group, metrics=metrics, unit=results.unit))
         yield BreakdownTable(breakdown.name, breakdown.meaning, shown, breakdown, in_cells)
     if results.where is not None:
         in_cells = "With 95 % intervals over resampled sentences."
@@ -244,21 +244,21 @@ def _by_arm(
     ]
 
 
-def _header(breakdown: Breakdown, place: int) -> str:
+def _header(breakdown: Breakdown, place: int, unit: str) -> str:
     """The label of a group, with its size if all arms share the group."""
     result = next(iter(breakdown.arms.values()))[place]
     label = breakdown.groups[place]
-    return label if result is None or breakdown.by_own_groups else f"{label} ({size(result)})"
+    return label if result is None or breakdown.by_own_groups else f"{label} ({size(result, unit)})"
 
 
-def size(result: GroupResult) -> str:
+def size(result: GroupResult, unit: str) -> str:
     """The number of sentences and their mean source length."""
-    return f"{result.sentences:,}" + ("" if result.words is None else f" of {result.words:.0f} words")
+    return f"{result.sentences:,}" + ("" if result.words is None else f" of {result.words:.0f} {unit}")
 
 
-def _group(result: GroupResult, metrics: Sequence[MetricRecord]) -> TableCell:
+def _group(result: GroupResult, metrics: Sequence[MetricRecord], unit: str) -> TableCell:
     """The main metric with its interval, then the other ones; no interval of a single sentence, which has none."""
-    own = f"; {result.bounds}: {size(result)}" if result.bounds else ""
+    own = f"; {result.bounds}: {size(result, unit)}" if result.bounds else ""
     main, *others = metrics
     details = [interval(result, main)] if result.different > 1 else []
     details += [

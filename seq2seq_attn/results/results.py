@@ -124,11 +124,12 @@ class Results:
     sentences: PositiveInt  # of the test set
     arms: NonEmpty[ArmResult]
     comparisons: Many[PairedComparison]
-    by_length: Breakdown  # by the number of words of the source, or of its positions where it is not text
+    by_length: Breakdown  # by the number of words of the source, or of another `unit`
     signatures: Mapping[str, str]  # of each metric and test, by its key
     version: str
     commit: str
     hardware: str
+    unit: str = "words"  # what the length of a source is counted in
     sources: PositiveInt | None = None  # different ones of the test set; None: as many as sentences
     where: Breakdowns | None = None  # None: not measured
     note: str = ""  # what the experiment cannot show, from the experiment file

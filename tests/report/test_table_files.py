@@ -3,9 +3,11 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
+from seq2seq_attn.report.charts import length_chart
 from seq2seq_attn.report.export import as_csv, as_latex, breakdowns_as_csv, escape_latex
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.results import Results
@@ -93,6 +95,15 @@ def test_a_latex_table_has_a_caption_and_a_unique_label(whole):
     labels = re.findall(r"\\label\{tab:(.*?)\}", text)
     assert labels[:4] == ["toy", "toy-more", "toy-source-length", "toy-rarest-source-word"]
     assert len(set(labels)) == len(labels) == text.count(r"\caption{")
+
+
+def test_lengths_of_a_source_of_frames_are_not_in_words(whole):
+    frames = replace(whole, unit="frames")
+    said = re.compile(r"source words|\d words")
+    for written in (markdown, breakdowns_as_csv, lambda results: str(length_chart(results))):
+        in_words, in_frames = written(whole), written(frames)
+        assert len(re.findall("frames", in_frames)) == len(said.findall(in_words)) > 0
+        assert not said.search(in_frames)
 
 
 def test_each_number_of_the_breakdowns_has_a_line_in_a_csv_file(whole, all_values):

@@ -1,5 +1,6 @@
 """A source of frames, in one file outside the package: trained, searched, aligned, evaluated and compared."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from seq2seq_attn.corpora.display import picture_of
 from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.encoder import EncoderConfig
+from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.attention import CORPUS
 from seq2seq_attn.results.examples import EXAMPLES
 from seq2seq_attn.runs import plugin
@@ -164,6 +166,7 @@ def test_a_run_of_frames_is_evaluated(model):
     assert scores["bleu"]["value"] > 50
     assert [(band["low"], band["high"]) for band in scores["by_length"]] == [(1, 3), (4, None)]
     assert sum(band["sentences"] for band in scores["by_length"]) == 14
+    assert "sentences of 1-3 source positions" in str(scores)
     assert scores["unknown_source_words"] == 0
     assert 0 <= scores["aer"] < 1
 
@@ -231,6 +234,9 @@ def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
     assert [arm.name for arm in results.arms] == ["attention", "mean"]
     assert results.sentences == 14
     assert results.by_length.groups == ("1-3", "4+")
+    assert (results.unit, results.by_length.meaning) == ("positions", "Positions of the source.")
+    assert "positions" in markdown(results)
+    assert not re.search(r"source words|\d words", markdown(results))
     assert {"aer", "bleu"} <= results.arms[0].scores.keys()
     assert results.aer_rivals["diagonal"] > 0
     breakdowns = {each.name: each for each in results.where.breakdowns}
@@ -250,6 +256,13 @@ def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
         assert [sum(step.weights) for step in trace.reference] == pytest.approx([1] * len(trace.reference), abs=1e-3)
         assert {len(step.weights) for step in trace.reference} == {len(trace.source)} == {-(-len(frames) // 2)}
         assert {*mean.reference[0].weights} == {round(1 / len(mean.source), 4)}
+
+
+def test_each_source_has_its_unit_of_length():
+    kinds = FrontEndConfig.kinds()
+    named = {"factored": "words", "multi_source": "words", "frames": "frames", "speech": "frames", "image": "columns"}
+    assert {kind: kinds[kind].unit for kind in named} == named
+    assert FrontEndConfig.unit == "positions"
 
 
 def test_a_changed_recording_is_read_again(config, model, data, tmp_path):
