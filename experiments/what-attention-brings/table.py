@@ -74,6 +74,7 @@ TASKS = (
     Task("inflection, CoNLL-SIGMORPHON 2017", "inflection", "C at every step", "additive", published="wu-2019"),
     Task("spoken digits, single", "spoken-digits", "C at every step", "additive", results="results-single"),
     Task("spoken digits, strings", "spoken-digits", "C at every step", "additive", published="chorowski-2015"),
+    Task("spoken sentences", "spoken-prompts", "C at every step", "additive", published="chan-2016"),
     Task("handwritten digits, strings", "digit-strings", "C at every step", "additive attention"),
     Task("pictograms to names", "pictograms", "C at every step", "additive attention", published="xu-2015"),
     Task("package descriptions to synopses", "package-summaries", "C at every step", "additive", published="see-2017"),

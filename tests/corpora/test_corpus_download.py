@@ -201,6 +201,7 @@ def test_every_entry_of_the_manifest_is_complete():
         "alignments",
         "dialog-babi",
         "speech-digits",
+        "asterisk-sounds",
         "mnist-digits",
         "pictograms",
     }
