@@ -1,6 +1,6 @@
 """The data of a run: pairs of lines, the front ends learned from them, and what the lines are to a model.
 
-Runs on the same data share one cache of codecs and encoded lines, which this file also defines.
+Runs on the same data share one cache of front ends and encoded lines, which this file also defines.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from fnmatch import fnmatch
 from importlib.metadata import version
+from os.path import isfile
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple, TypeVar
@@ -31,7 +32,7 @@ from seq2seq_attn.corpora.codec import (
 )
 from seq2seq_attn.corpora.corpus import ParallelCorpus, joined, read_parallel, read_tsv
 from seq2seq_attn.corpora.encoded import EncodedLines
-from seq2seq_attn.corpora.front_end import FrontEnd, Words, numbered
+from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
@@ -39,12 +40,14 @@ from seq2seq_attn.files.lock import LOCK, file_locked
 from seq2seq_attn.files.reading import digest, read_lines
 from seq2seq_attn.files.writing import PART, remove_abandoned
 from seq2seq_attn.runs import Say
+from seq2seq_attn.runs.provenance import packages
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
 FrontEnds = tuple[FrontEnd, Codec]  # source and target; the same object twice if they share one vocabulary
 EncodedCorpus = tuple[EncodedLines, EncodedLines]  # source and target, parallel
+Digest = Callable[[str], str]  # `digest`, or one that remembers what it has read
 
 _Value = TypeVar("_Value")
 
@@ -283,24 +286,30 @@ def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
         return None
 
 
-def cached_front_ends(config: Config, cache: Cache) -> FrontEnds:
-    """`learn_front_ends` on the training pairs of a configuration; codecs come from the cache if possible."""
-    files = config.data.train
-    if config.source is not None:
-        return learn_front_ends(config, read_pairs(files))
+def cached_front_ends(config: Config, cache: Cache, digest_of: Digest = digest) -> FrontEnds:
+    """`learn_front_ends` on the training pairs of a configuration, from the cache if possible."""
+    files, source = config.data.train, config.source
     learned_from = config.text.model_copy(update={"sampling": None})
+    key = f"codecs {_code_version()} {learned_from!r} {files_key(files)}"
+    if source is not None:
+        code = _code_of(source)
+        if not code and not type(source).__module__.startswith("seq2seq_attn."):
+            return learn_front_ends(config, read_pairs(files))  # code that no key could name
+        key += f" {source.model_dump()} {code} {packages()}"
+        if not source.is_text:
+            key += str([digest_of(line) if isfile(line) else None for line in read_pairs(files).source])
     return cache.get(
-        f"codecs {_code_version()} {learned_from!r} {files_key(files)}",
+        key,
         compute=lambda: learn_front_ends(config, read_pairs(files)),
-        save=lambda codecs, entry: save_front_ends(*codecs, entry),
-        load=load_codecs,
+        save=lambda front_ends, entry: save_front_ends(*front_ends, entry),
+        load=lambda entry: load_front_ends(entry, config),
     )
 
 
-def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache) -> EncodedCorpus:
+def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache, digest_of: Digest = digest) -> EncodedCorpus:
     """`encode_pairs`, from the cache if possible."""
     source, target = front_ends
-    named = named_files(files, source)
+    named = named_files(files, source, digest_of)
     return cache.get(
         f"pairs {_code_version()} {_code_of(source)} {source.rules()} {target.rules()} {files_key(files)} {named}",
         compute=lambda: encode_pairs(files, front_ends),
@@ -324,17 +333,17 @@ def files_key(files: PairFiles) -> str:
     return " ".join(f"{one.columns} {one.tag} {[digest(path) for path in one.paths]}" for one in files.each)
 
 
-def named_files(files: PairFiles, source: FrontEnd) -> str | None:
+def named_files(files: PairFiles, source: FrontEnd, digest_of: Digest = digest) -> str | None:
     """The checksum of all that the source lines of these files name; None for text. UserError: one is missing."""
     if not source.names_files:
         return None
-    digests = (digest(line) for line in read_pairs(files).source if line.strip())
+    digests = (digest_of(line) for line in read_pairs(files).source if line.strip())
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _code_of(front_end: FrontEnd) -> dict[str, bytes]:
+def _code_of(part: FrontEnd | FrontEndConfig) -> dict[str, bytes]:
     """A user's file that defines a front end, and what it imports from its folder."""
-    path = user_code.file_of(type(front_end))
+    path = user_code.file_of(type(part))
     return {} if path is None else user_code.file_sources(path)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from seq2seq_attn.evaluation.corpus_scores import (
     tokenizer_remark,
 )
 from seq2seq_attn.files.checksums import write_recorded
+from seq2seq_attn.files.reading import digest
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
@@ -35,6 +36,7 @@ from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.corpora import (
     CACHE_FOLDER,
     Cache,
+    Digest,
     FrontEnds,
     cached_front_ends,
     cached_pairs,
@@ -165,23 +167,24 @@ def _train(
             say(f"{name}: {changed}")
     give_back_freed_memory()
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
+    digest_once = functools.cache(digest)  # of recordings and images, which several steps need
     start = None if resuming or config.training.start_from is None else WarmStart(config.training.start_from)
     if resuming:
         front_ends = load_front_ends(folder, config)
     else:
-        front_ends = (start and start.front_ends(config)) or cached_front_ends(config, shared)
+        front_ends = (start and start.front_ends(config)) or cached_front_ends(config, shared, digest_once)
     source, target = front_ends
     if start is not None:
         started["start_from"] = start.record()
-    if (named := named_files(data.train, source)) is not None:
+    if (named := named_files(data.train, source, digest_once)) is not None:
         started["named_files"] = named
     if resuming and read_sessions(folder)[0].get("named_files") != named:
         raise UserError(
             f"{data.train.paths[0]}: what its lines name is not what {folder} was trained with (another SHA-256); "
             f"restore it, name another folder, or replace the run with --overwrite"
         )
-    training, kept = _usable_pairs(config, front_ends, shared, is_training=True)
-    validation, kept_to_validate = _usable_pairs(config, front_ends, shared, is_training=False)
+    training, kept = _usable_pairs(config, front_ends, shared, digest_once, is_training=True)
+    validation, kept_to_validate = _usable_pairs(config, front_ends, shared, digest_once, is_training=False)
     require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
     of_weights = {
@@ -236,7 +239,7 @@ def _train(
     if config.training.attention_pictures and not translator.attends:
         say(f"{name}: training.attention_pictures: this model has no attention weights to draw")
     elif config.training.attention_pictures and draw is not None:
-        pictures = partial(_pictures, model, validation_pairs, validation.kept, draw)
+        pictures = functools.partial(_pictures, model, validation_pairs, validation.kept, draw)
     files = {CONFIG: config_content(config)}
     if resuming:  # a run that had ended may go on, and be interrupted: until its new end, it has no scores
         unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
@@ -331,7 +334,7 @@ def _device(config: Config) -> str:
 
 
 def _usable_pairs(
-    config: Config, front_ends: FrontEnds, shared: Cache, *, is_training: bool
+    config: Config, front_ends: FrontEnds, shared: Cache, digest_of: Digest, *, is_training: bool
 ) -> tuple[EncodedPairs, str]:
     """The pairs of training or validation that are neither blank nor too long, and what is left out, in words.
 
@@ -339,14 +342,14 @@ def _usable_pairs(
     """
     data, options, sampling = config.data, config.training, config.text.sampling
     files, longest = (data.train, data.longest_training) if is_training else (data.validation, data.max_length)
-    encoded = cached_pairs(files, front_ends, shared)
+    encoded = cached_pairs(files, front_ends, shared, digest_of)
     read, written = (each.lengths - side.marks for each, side in zip(encoded, front_ends, strict=True))
     filtered = filter_pairs(" and ".join(map(str, files.paths)), read, written, longest)
     in_words = str(filtered)
     encode = links = draw = None
     if is_training and data.train.corpora:
         mixture = _mixture(data.train, filtered.kept)
-        draw = partial(mixture.draw, config.seed) if data.train.is_mixed else None
+        draw = functools.partial(mixture.draw, config.seed) if data.train.is_mixed else None
         drawn = (f"{count:,} of {one.paths[0]}" for one, count in zip(data.train.each, mixture.counts, strict=True))
         in_words = f"{filtered}, in each epoch {', '.join(drawn)}"
     if is_training and sampling is not None:

@@ -22,13 +22,26 @@ from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.attention import CORPUS
 from seq2seq_attn.results.examples import EXAMPLES
 from seq2seq_attn.runs import plugin
-from seq2seq_attn.runs.corpora import Cache, cached_pairs, load_front_ends
+from seq2seq_attn.runs.corpora import Cache, cached_front_ends, cached_pairs, load_front_ends
 from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.serve.tasks import ServedModel
 from seq2seq_attn.strict import override, parse
 
 FRAMES = Path(__file__).parents[2] / "examples" / "frames.py"
 WORDS = "abcd"
+# Of a front end that learns its scale.
+LEARNING = """
+        with open("BUILT", "a") as file:
+            file.write("x")
+        return FramesFrontEnd(self.features, float(np.mean([np.load(line).mean() for line in lines])))
+
+    def load(self, folder, side):
+        return FramesFrontEnd(self.features, float((folder / f"{side}.scale").read_text()))
+"""
+KEEPING = """
+    def files(self, side):
+        return {f"{side}.scale": repr(self.scale).encode()}
+"""
 TEST = {"source": "source", "target": "target", "alignments": "align"}
 
 
@@ -275,6 +288,35 @@ def test_a_changed_recording_is_read_again(config, model, data, tmp_path):
         np.save(recording, np.full((6, 5), value))
         source, _ = cached_pairs(files, front_ends, cache)
         assert source[0].tolist() == [[value] * 5] * 6
+
+
+def test_a_front_end_is_learned_again_only_of_another_recording_configuration_or_code(values, data, tmp_path):
+    lines = (data / "train.source").read_text().splitlines()
+    recording, listed = shutil.copy(lines[0], tmp_path / "recording.npy"), tmp_path / "list"
+    listed.write_text("".join(f"{line}\n" for line in [str(recording), *lines[1:]]))
+    own, built = tmp_path / "own.py", tmp_path / "built"
+    code = FRAMES.read_text().replace("    def rules(", f"{KEEPING}\n    def rules(")
+    learning = LEARNING.replace("BUILT", str(built))
+    own.write_text(code.replace("        return FramesFrontEnd(self.features, self.scale)\n", learning))
+
+    def learned(*changes):
+        named = values | {"source": {"kind": f"{own}:FramesConfig", "features": 5}}
+        changed = parse(Config, override(named, [f"data.train.source={listed}", *changes]))
+        front_end, _ = cached_front_ends(changed, Cache(tmp_path / "cache"))
+        return front_end.scale, len(built.read_text())
+
+    first = learned()
+    assert first == (pytest.approx(np.mean([np.load(line).mean() for line in lines])), 1)
+    assert learned() == first
+    np.save(recording, np.load(recording) + 1)
+    second = learned()
+    assert (second[0] > first[0], second[1]) == (True, 2)
+    assert learned("text.tokenizer=character") == (second[0], 3)
+    assert learned("source.scale=2") == (second[0], 4)
+    own.write_text(own.read_text().replace("float(np.mean(", "float(np.max("))
+    third = learned()
+    assert (third[0] > second[0], third[1]) == (True, 5)
+    assert learned() == third
 
 
 @pytest.mark.parametrize(
