@@ -195,6 +195,7 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
         "bible",
         "capacity",
         "dialog-babi",
+        "digit-strings",
         "ladder",
         "normalizers",
         "precision",

@@ -238,7 +238,7 @@ def verdict(gains: Sequence[Gain]) -> str:
         "So far there is one training run on {}.": [gain for gain in gains if gain.seeds == 1],
     }
     found += (
-        sentence.format(" and ".join(f"*{gain.name}*" for gain in each)) for sentence, each in others.items() if each
+        sentence.format("; ".join(f"*{gain.name}*" for gain in each)) for sentence, each in others.items() if each
     )
     return f"**{' '.join(found)}**"
 
