@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.corpora.display import Display, picture_of
 from seq2seq_attn.corpora.encoded import Items, padded
-from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
+from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, read_sample
 from seq2seq_attn.corpora.source import Frames
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
@@ -23,8 +23,6 @@ from seq2seq_attn.files.reading import open_file
 
 Recording = NDArray[np.float32]  # (L, F)
 Statistics = NDArray[np.float64]  # (2, F): means, and standard deviations
-
-LEARNED_FROM = 1000  # training recordings at most, evenly spaced; all are read once more for training itself
 
 
 class RecordingFrontEnd(FrontEnd):
@@ -128,21 +126,17 @@ class RecordingConfig(FrontEndConfig):
         return RecordingFrontEnd(self, np.repeat([[0.0], [1.0]], first.shape[1], axis=1))
 
     def _recordings(self, lines: Sequence[str]) -> Iterator[Recording]:
-        """Those of evenly spaced lines, blank ones left out. UserError with the line: one is unreadable, or unlike."""
-        filled = [line for line in lines if line.strip()]
-        chosen = set(filled[:: -(-len(filled) // LEARNED_FROM) or 1])
+        """Those of `read_sample`. UserError with the line: one is unreadable, or has other features."""
         sizes = set()
 
-        def read(line: str) -> Recording | None:
-            if line not in chosen:
-                return None
+        def read(line: str) -> Recording:
             frames = self.read(line)
             sizes.add(frames.shape[1])
             if len(sizes) > 1:
                 raise UserError(f"{line}: frames of {frames.shape[1]} features; those before it have another number")
             return frames
 
-        return (frames for frames in numbered(map(read, lines)) if frames is not None)
+        return read_sample(read, lines)
 
     def load(self, folder: Path, side: str) -> RecordingFrontEnd:
         path = checked(folder, _file(side))

@@ -19,6 +19,8 @@ from seq2seq_attn.strict.tagged import Tagged
 _Value = TypeVar("_Value")
 
 Sizes = int | tuple[Any, ...]  # of a front end: a number, or one for each of its parts
+LEARNED_FROM = 1000  # lines at most that name recordings or images, whose statistics are learned
+
 Words = Callable[[str], Sequence[str]]  # the words of a source line that is not blank
 
 
@@ -148,6 +150,16 @@ class FrontEndConfig(Tagged):
     def load(self, folder: Path, side: str) -> FrontEnd:
         """The front end of a run, from the `files` in its folder; one that learned nothing is built again."""
         return self.build(())
+
+
+def read_sample(read: Callable[[str], _Value], lines: Sequence[str]) -> Iterator[_Value]:
+    """What is read of the lines that are not blank, or of `LEARNED_FROM` of them, evenly spaced; errors as `numbered`.
+
+    So statistics of recordings or images are learned in bounded time.
+    """
+    filled = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    for number, line in filled[:: -(-len(filled) // LEARNED_FROM) or 1]:
+        yield from numbered(map(read, [line]), first=number)
 
 
 def numbered(values: Iterable[_Value], place: str = "", first: int = 1) -> Iterator[_Value]:

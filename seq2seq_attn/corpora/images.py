@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.encoded import Items, padded
-from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
+from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, read_sample
 from seq2seq_attn.corpora.source import Pixels
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
@@ -24,7 +24,6 @@ from seq2seq_attn.files.reading import open_file
 from seq2seq_attn.strict import Strict
 
 MOST_PIXELS = 1 << 26  # of a picture, in its file and once it is scaled
-LEARNED_FROM = 1000  # training pictures at most, evenly spaced
 
 Columns = NDArray[np.uint8]  # (width, height, channels): gray, or red, green and blue
 
@@ -136,14 +135,12 @@ class ImageConfig(FrontEndConfig):
         return ImageFrontEnd(self.height, self.width, self.color, normalization)
 
     def _learned(self, lines: Sequence[str]) -> Normalization:
-        """The mean and the standard deviation of each channel in these pictures, or in `LEARNED_FROM` of them."""
+        """The mean and the standard deviation of each channel in these pictures, as `read_sample` takes them."""
         reader = self._front_end(_UNKNOWN)
         counts = np.zeros((reader.size[1], 256), dtype=np.int64)
-        filled = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-        for number, line in filled[:: -(-len(filled) // LEARNED_FROM) or 1]:
-            for columns in numbered(map(reader.encode, [line]), first=number):
-                for channel, count in enumerate(counts):
-                    count += np.bincount(columns[..., channel].ravel(), minlength=256)
+        for columns in read_sample(reader.encode, lines):
+            for channel, count in enumerate(counts):
+                count += np.bincount(columns[..., channel].ravel(), minlength=256)
         if not counts.any():
             raise UserError("no line names a picture, so there is no normalization to learn; check the file")
         values, shares = np.arange(256) / 255, counts / counts.sum(axis=1, keepdims=True)

@@ -56,9 +56,6 @@ class SpeechConfig(RecordingConfig):
     def display(self, line: str, frames: Recording) -> Display:
         return Display(picture_of(frames[:, : self.mel_bins]), wav_file(self._read_samples(line), self.sample_rate))
 
-    def rules(self) -> Any:
-        return super().rules(), _kaldi().__version__
-
     def _read_samples(self, line: str) -> NDArray[np.float32]:
         """The mean of the channels of a file (samples,), from -1 to 1."""
         with _sound(line) as sound:

@@ -173,7 +173,7 @@ def view_of_attention(pair: CrossAttention, seen: SeenSource | None = None, grid
     """Every head as an arm, after the mean of all; those that are the only one are left out.
 
     Labels get sentencepiece's mark of words, by which the viewer joins them. The states of a source that is `seen`
-    are a `grid` of so many rows.
+    are the cells of a grid with `grid` rows.
     """
     if seen is not None:
         pair = replace(pair, source_words=None)

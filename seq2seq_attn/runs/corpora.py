@@ -309,7 +309,7 @@ def cached_front_ends(config: Config, cache: Cache, digest_of: Digest = digest) 
 def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache, digest_of: Digest = digest) -> EncodedCorpus:
     """`encode_pairs`, from the cache if possible."""
     source, target = front_ends
-    named = named_files(files, source, digest_of)
+    named = f"{named_files(files, source, digest_of)} {packages()}" if source.names_files else None
     return cache.get(
         f"pairs {_code_version()} {_code_of(source)} {source.rules()} {target.rules()} {files_key(files)} {named}",
         compute=lambda: encode_pairs(files, front_ends),

@@ -192,11 +192,12 @@ def _train(
         "coverage_loss": config.training.coverage_loss > 0,
     }
     has_weights = any(context.reads_query for context in translator.contexts_that_read())
-    if (option := next((name for name, is_given in of_weights.items() if is_given), None)) and not has_weights:
-        raise UserError(
-            f"training.{option}: this model has no attention weights to train; leave it out, or choose a model "
-            "that has, as with model.context.kind=attention"
-        )
+    for option, is_given in of_weights.items():
+        if is_given and not has_weights:
+            raise UserError(
+                f"training.{option}: this model has no attention weights to train; leave it out, or choose a model "
+                "that has, as with model.context.kind=attention"
+            )
     coverage = optimizer = None
     if start is not None:
         if pretrained is not None:

@@ -7,7 +7,6 @@ import wave
 import numpy as np
 import pytest
 
-from seq2seq_attn.corpora import frames
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.frames import FramesConfig, statistics_of
 from seq2seq_attn.corpora.speech import SpeechConfig, with_deltas
@@ -59,7 +58,7 @@ def test_frames_are_normalized_by_all_training_frames_and_a_constant_feature_is_
 
 
 def test_a_large_corpus_is_normalized_by_evenly_spaced_recordings(arrays, monkeypatch):
-    monkeypatch.setattr(frames, "LEARNED_FROM", 2)
+    monkeypatch.setattr("seq2seq_attn.corpora.front_end.LEARNED_FROM", 2)
     found = FramesConfig().build(["", *arrays]).statistics
     np.testing.assert_array_equal(found, FramesConfig().build([arrays[0], arrays[2]]).statistics)
 

@@ -13,6 +13,7 @@ from seq2seq_attn.attention.positions.sinusoidal import sinusoids
 from seq2seq_attn.corpora.source import Pixels, token_mask
 from seq2seq_attn.models.embedding import DropoutConfig
 from seq2seq_attn.models.encoder import Encoded, Encoder, EncoderConfig, Network, SequenceEncoder, TokenEncoderConfig
+from seq2seq_attn.models.encoders.frames import filled
 from seq2seq_attn.strict import Size
 
 Stride = tuple[Annotated[int, Field(ge=1, le=3)], Annotated[int, Field(ge=1, le=3)]]  # down, across
@@ -67,21 +68,17 @@ class ConvolutionalGrid(Encoder):
         return rows
 
     def forward(self, source: Pixels) -> Encoded:
-        cells, widths = without_padding(source.frames, source.lengths), source.lengths
+        # Zeros right of an image are what convolutions have beyond its edges.
+        cells, widths = filled(source.frames, source.lengths), source.lengths
         for layer, (_, across) in zip(self.layers, self.strides, strict=True):
             widths = -(-widths // across)
-            cells = without_padding(layer(cells), widths)
+            cells = filled(layer(cells), widths)
         cells = cells + _places(cells)
         columns, rows = cells.shape[1:3]
         if self.network is not None:
             cells = self.network(cells.flatten(1, 2), widths * rows).unflatten(1, (columns, rows))
         is_state = token_mask(widths, cells)[:, None].expand(-1, rows, -1)
         return Encoded(cells.transpose(1, 2).flatten(1, 2), is_state.flatten(1))
-
-
-def without_padding(images: Tensor, widths: Tensor) -> Tensor:
-    """Images (B, W, height, channels) with 0 right of their widths (B,), as convolutions have beyond their edges."""
-    return images.masked_fill(~token_mask(widths, images)[:, :, None, None], 0.0)
 
 
 def _places(cells: Tensor) -> Tensor:

@@ -129,8 +129,9 @@ class LinearConfig(EmbeddedFramesConfig):
 
 
 def filled(vectors: Tensor, lengths: Tensor) -> Tensor:
-    """The vectors (B, L, E) with zeros on padding; lengths (B,) on the CPU."""
-    return vectors.masked_fill(~token_mask(lengths, vectors)[:, :, None], 0.0)
+    """The vectors (B, L, ...) with zeros on padding; lengths (B,) on the CPU."""
+    is_vector = token_mask(lengths, vectors)
+    return vectors.masked_fill(~is_vector.view(*is_vector.shape, *(1 for _ in vectors.shape[2:])), 0.0)
 
 
 def join(vectors: Tensor, lengths: Tensor, count: int) -> tuple[Tensor, Tensor]:

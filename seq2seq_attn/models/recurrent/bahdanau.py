@@ -25,10 +25,6 @@ class BahdanauDecoder(Decoder):
         self.from_token = nn.Linear(embedding_size, cell.gate_size)
         self.from_context = ContextGates(context.value_size, cell.gate_size)
 
-    def input_gates(self, embedded: Tensor) -> Tensor:
-        gates: Tensor = self.from_token(embedded)
-        return gates
-
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:

@@ -36,10 +36,6 @@ class ConditionalDecoder(Decoder):
         self.from_context = ContextGates(context.value_size, second.gate_size)
         self.second_bias = nn.Parameter(self.from_token.weight.new_zeros(second.gate_size))
 
-    def input_gates(self, embedded: Tensor) -> Tensor:
-        gates: Tensor = self.from_token(embedded)
-        return gates
-
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:

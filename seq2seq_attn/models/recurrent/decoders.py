@@ -46,7 +46,13 @@ class DecoderOutput(NamedTuple):
 
 
 class Decoder(nn.Module, ABC):
-    """A recurrent decoder with any context; subclasses define how H_i depends on H_{i-1}, y_{i-1} and C_i."""
+    """A recurrent decoder with any context; subclasses define how H_i depends on H_{i-1}, y_{i-1} and C_i.
+
+    A subclass has a layer `from_token` from embedded tokens to the gate inputs of its first cell, or its own
+    `input_gates`.
+    """
+
+    from_token: nn.Module
 
     def __init__(self, cell: Cell, context: Context) -> None:
         super().__init__()
@@ -55,9 +61,10 @@ class Decoder(nn.Module, ABC):
         self.hidden_size = cell.hidden_size
         self.context_size = context.value_size
 
-    @abstractmethod
     def input_gates(self, embedded: Tensor) -> Tensor:
         """The first cell's gate inputs (..., gate_size) from embedded tokens (..., E), for any number of steps."""
+        gates: Tensor = self.from_token(embedded)
+        return gates
 
     @abstractmethod
     def advance(

@@ -38,10 +38,6 @@ class HardDecoder(Decoder):
         self.from_value = nn.Linear(context.value_size, cell.hidden_size, bias=False)
         self.from_hidden = nn.Linear(cell.hidden_size, cell.hidden_size)
 
-    def input_gates(self, embedded: Tensor) -> Tensor:
-        gates: Tensor = self.from_token(embedded)
-        return gates
-
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:

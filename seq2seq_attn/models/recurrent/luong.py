@@ -32,10 +32,6 @@ class LuongDecoder(Decoder):
         state = super().start(hidden, source)
         return state if self.from_feed is None else state._replace(feed=torch.zeros_like(hidden))
 
-    def input_gates(self, embedded: Tensor) -> Tensor:
-        gates: Tensor = self.from_token(embedded)
-        return gates
-
     def advance(
         self, input_gates: Tensor, state: DecoderState, source: PreparedSource
     ) -> tuple[DecoderState, DecoderOutput]:
