@@ -235,7 +235,7 @@ def sweep_jobs(axis: Axis, jobs: Sequence[Job]) -> list[Job]:
     values = {
         "length": (10, 25, 50, 100, 200, 400),
         "batch": (1, 4, 16, 64, 256),
-        "vocabulary": (1_000, 4_000, 16_000, 64_000),
+        "vocabulary": (1_000, 8_000, 32_000, 64_000),
         "threads": tuple(2**power for power in range((os.cpu_count() or 1).bit_length())),
     }
     return [replace(job, sweep=axis, **{axis: value}) for value in values[axis] for job in jobs]

@@ -13,7 +13,7 @@ from seq2seq_attn.ops.decoders import FusedBahdanauDecoder, FusedConditionalDeco
 from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_reference, why_not_numbers
 from seq2seq_attn.ops.inference import InferenceAttention, InferenceGRUCell, InferenceLinear
 from seq2seq_attn.ops.layers import Dropout, LayerNorm, Linear
-from seq2seq_attn.ops.loss import FusedSoftmaxHead
+from seq2seq_attn.ops.loss import ChunkedPointerGeneratorHead, FusedSoftmaxHead
 from seq2seq_attn.ops.recurrent import (
     FusedGRUCell,
     FusedMinGRUCell,
@@ -32,7 +32,7 @@ FORMS: tuple[type[Form], ...] = (
     *(FusedGRUCell, FusedMinGRUCell, FusedSRUCell, FusedStackedCell),
     FusedRecurrentEncoder,
     *(FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder),
-    FusedSoftmaxHead,
+    *(FusedSoftmaxHead, ChunkedPointerGeneratorHead),
 )
 CONSTANT_FORMS: tuple[type[Form], ...] = (
     *(InferenceLinear, InferenceAttention, InferenceGRUCell),

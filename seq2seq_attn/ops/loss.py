@@ -1,26 +1,33 @@
-"""Losses over the vocabulary: projection, log-softmax and gradient in one pass over the tokens of a batch.
+"""Losses over the vocabulary, of which no more logits exist at a time than fit the cache or a stated memory.
 
-The logits of a batch would be the largest tensor of training. On a CPU, the fused form computes them for `ROWS` tokens
-at a time, in the dtype of the product, overwrites them by their gradient, and takes the gradients of features and
+The logits of a batch would be the largest tensor of training: with 64,000 words, 1 GB for 4,000 tokens in fp32. The
+fused form of the softmax head computes them chunk by chunk, in the dtype of the product: for `ROWS` tokens on a CPU, at
+most `MOST_LOGITS` on other devices. It overwrites them by their gradient, and takes the gradients of features and
 weights from it while it is in the cache. All gradients are computed in the forward pass; the backward pass only scales
-them.
+them (as in Liger's fused linear cross-entropy, Hsu et al. 2024). The pointer-generator, whose gradients have no such
+form, recomputes the logits of a chunk in the backward pass (Chen et al. 2016, Training deep nets with sublinear memory
+cost).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from seq2seq_attn.models.head import Loss, Read, SoftmaxHead
+from seq2seq_attn.models.heads.pointer_generator import CopiedTokens, PointerGeneratorHead
 from seq2seq_attn.models.replace import with_parts
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.autograd import first_derivative_only
-from seq2seq_attn.ops.form import Form
+from seq2seq_attn.ops.form import Form, changed
 from seq2seq_attn.ops.layers import Linear, add_weight_gradient_, pad_rows_for, product
 
 ROWS = 256  # tokens whose logits exist at a time: with fewer, adding up the weight's gradient costs more than it saves
+MOST_LOGITS = 1 << 25  # at a time, on other devices and of heads that recompute them: 128 MB in fp32
 CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` on a CPU without kernels: 1 MB in fp32
 BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
@@ -48,6 +55,68 @@ class FusedSoftmaxHead(Form, SoftmaxHead):
         if not isinstance(self.projection, Form):
             return super().with_outputs(tokens)
         return with_parts(self, {**self._modules, "projection": cast(Any, self.projection).select(tokens)})
+
+
+class ChunkedPointerGeneratorHead(Form, PointerGeneratorHead):
+    """`PointerGeneratorHead`, of which a loss computes at most `MOST_LOGITS` logits at a time."""
+
+    stands_for = PointerGeneratorHead
+    any_dtype = True
+
+    @classmethod
+    def why_not(cls, module: PointerGeneratorHead) -> str | None:
+        return changed(module)  # a hook would be called again in the backward pass
+
+    def loss(
+        self, read: Read, targets: Tensor, memory: CopiedTokens | None = None, label_smoothing: float = 0.0
+    ) -> Loss:
+        whole = super().loss
+
+        def loss(read: Read, targets: Tensor, memory: CopiedTokens | None) -> Loss:
+            return whole(read, targets, memory, label_smoothing)
+
+        return self._by_chunks(read, targets, memory, loss)
+
+    def r_drop_loss(
+        self,
+        read: Read,
+        targets: Tensor,
+        alpha: float,
+        memory: CopiedTokens | None = None,
+        label_smoothing: float = 0.0,
+    ) -> Loss:
+        whole = super().r_drop_loss
+
+        def loss(read: Read, targets: Tensor, memory: CopiedTokens | None) -> Loss:
+            return whole(read, targets, alpha, memory, label_smoothing)
+
+        return self._by_chunks(read, targets, memory, loss)
+
+    def _by_chunks(
+        self,
+        read: Read,
+        targets: Tensor,
+        memory: CopiedTokens | None,
+        loss: Callable[[Read, Tensor, CopiedTokens | None], Loss],
+    ) -> Loss:
+        """The sum of a loss over chunks of M tokens, with a row of features each, or two as in `r_drop_loss`."""
+        count, rows = len(targets), len(read.features)
+        at_once = max(1, MOST_LOGITS * count // (self.projection.out_features * max(1, rows)))
+        if count <= at_once or memory is None:
+            return loss(read, targets, memory)
+        places = torch.arange(rows, device=targets.device).view(-1, count)
+
+        def chunk(start: int) -> Loss:
+            chosen = places[:, start : start + at_once].flatten()
+            features, weights, inputs = read
+            part = Read(
+                features[chosen], None if weights is None else weights[chosen], tuple(each[chosen] for each in inputs)
+            )
+            return loss(part, targets[start : start + at_once], memory.select(chosen))
+
+        parts = [checkpoint(chunk, start, use_reentrant=False) for start in range(0, count, at_once)]
+        totals, negatives, _ = zip(*parts, strict=True)
+        return Loss(torch.stack(totals).sum(), torch.stack(negatives).sum(), count)
 
 
 def paired_loss(
@@ -95,7 +164,7 @@ class _VocabularyLoss(torch.autograd.Function):
             target_logits, nll, divergences = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(3))
             sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
             gradients = (torch.empty_like(x), torch.zeros_like(weight)) if needs_gradients else None
-            at_once = ROWS if device == "cpu" else max(1, len(x))
+            at_once = ROWS if device == "cpu" else max(2, MOST_LOGITS // words // 2 * 2)  # even: rows may be pairs
             for start in range(0, len(x), at_once):
                 rows, labels = x[start : start + at_once], targets[start : start + at_once]
                 logits = product(rows, w)  # without the bias, which `softmax_` adds while it reads them
@@ -122,8 +191,9 @@ class _VocabularyLoss(torch.autograd.Function):
             loss = nll + smoothing * (target_logits - mean_logits) + divergence * divergences
             if gradients is not None:
                 grad_features, grad_weight = gradients
-                counts = torch.bincount(targets, minlength=words)
-                grad_bias = sums - (1 - smoothing) * counts.to(sum_dtype) - tokens * uniform
+                # not bincount, for which a GPU waits
+                counts = torch.zeros_like(sums).index_add_(0, targets, torch.ones_like(targets, dtype=sum_dtype))
+                grad_bias = sums - (1 - smoothing) * counts - tokens * uniform
                 grad_features = grad_features[:tokens].sub_((uniform * weight_sum).to(dtype))
                 grad_weight -= (uniform * feature_sum).to(weight.dtype)
                 ctx.save_for_backward(grad_features.to(features.dtype), grad_weight, grad_bias.to(bias.dtype))

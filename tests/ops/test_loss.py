@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from seq2seq_attn.models.head import Read, SoftmaxHead
+from seq2seq_attn.models.heads.pointer_generator import CopiedTokens, PointerGeneratorHead
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops import loss as loss_file
@@ -174,3 +175,45 @@ def test_the_losses_of_a_fused_model_are_those_of_the_model_and_of_its_changed_o
     assert torch.allclose(fused.head.loss(read, targets).total, before.total) is not hooked
     rows = torch.tensor([4, 0, 7])
     torch.testing.assert_close(fused.with_outputs(rows).head(read, None), model.head.projection(features)[:, rows])
+
+
+def numbers_saved(function):
+    """What a function returns, and the largest tensor that autograd saves for its backward pass."""
+    sizes = [0]
+
+    def pack(tensor):
+        sizes.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        return function(), max(sizes)
+
+
+@pytest.mark.parametrize("method", ["loss", "r_drop_loss"])
+def test_a_head_that_copies_recomputes_its_logits_and_loses_as_much(monkeypatch, method):
+    monkeypatch.setattr(loss_file, "MOST_LOGITS", 4 * WORDS)  # of 7 tokens, or of 14 in pairs
+    torch.manual_seed(6)
+    head = PointerGeneratorHead(nn.Linear(SIZE, WORDS), inputs_size=4, slots=2).double()
+    rows, form = TOKENS if method == "loss" else 2 * TOKENS, fuse(head)
+    features, inputs = torch.randn(rows, SIZE).double().requires_grad_(), torch.randn(rows, 4).double().requires_grad_()
+    weights = torch.rand(rows, 3).double().requires_grad_()
+    memory, targets = CopiedTokens(torch.randint(0, WORDS, (rows, 3))), torch.randint(0, WORDS - 2, (TOKENS,))
+    wanted_arguments = (targets, memory, 0.1) if method == "loss" else (targets, 3.0, memory, 0.1)
+
+    def found(head):
+        return numbers_saved(lambda: getattr(head, method)(Read(features, weights, (inputs,)), *wanted_arguments))
+
+    (chunked, saved), (whole, _) = found(form), found(head)
+    torch.testing.assert_close(chunked, whole)
+    assert saved < rows * WORDS / 2
+    parts = [features, inputs, weights, *head.parameters()]
+    torch.testing.assert_close(*(torch.autograd.grad(each.total / 3, parts) for each in (chunked, whole)))
+    head.projection.register_forward_hook(lambda layer, inputs, logits: None)
+    assert fuse(head) is head
+
+
+def test_the_fused_loss_saves_no_logits():
+    output, features, targets = example(torch.float32, tokens=600, words=1031)
+    (loss, _), saved = numbers_saved(lambda: fused_loss(features, output.weight, output.bias, targets, 0.1))
+    assert saved <= output.weight.numel()
+    assert loss.requires_grad
