@@ -13,8 +13,10 @@ from seq2seq_attn.corpora.codec import TextConfig
 from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.corpora.images import ImageConfig as ImageConfig  # which registers its kind
 from seq2seq_attn.corpora.languages import without_rules
+from seq2seq_attn.corpora.named import sacrebleu_files
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.corpora.speech import SpeechConfig as SpeechConfig  # and that of frames
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model
@@ -35,6 +37,29 @@ class PairFiles(Strict):
     tsv: Path | None = None  # both in one file, separated by tabs
     columns: tuple[int | SeveralColumns, int] = (0, 1)  # of the TSV: source, target; of several sources, joined
     tag: str | None = None  # put before each source line, as in `<2de>`: a protected symbol
+    sacrebleu: str | None = None  # a test set of sacrebleu, such as wmt20, whose files source and target then name
+    pair: str | None = None  # its languages, such as en-de
+
+    @model_validator(mode="before")
+    @classmethod
+    def _files_of_sacrebleu(cls, values: Any) -> Any:
+        """Names the files of a test set; a complete configuration has them already."""
+        if not isinstance(values, Mapping) or values.get("source") is not None:
+            return values
+        if values.get("sacrebleu") is None:
+            if values.get("pair") is not None:
+                raise ValueError(f"pair={values['pair']} is that of a test set; name it, as in sacrebleu: wmt20")
+            return values
+        if values.get("pair") is None:
+            raise ValueError(f"sacrebleu={values['sacrebleu']} needs pair as well, as in pair: en-de")
+        if values.get("tsv") is not None or values.get("target") is not None:
+            raise ValueError("a test set of sacrebleu has its own files; leave out target and tsv")
+        try:
+            source, references = sacrebleu_files(str(values["sacrebleu"]), str(values["pair"]))
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        further = {"references": references[1:]} if "references" in cls.model_fields and references[1:] else {}
+        return {**values, "source": source, "target": references[0], **further}
 
     @model_validator(mode="after")
     def _is_complete(self) -> PairFiles:

@@ -21,6 +21,8 @@ LONG = {
 }
 NEEDS = {
     "split bible": "a downloaded corpus",
+    "data get sacrebleu:": "a network; tests/corpora/test_named.py has a folder in place of it",
+    "data get mtdata:": "a program; tests/corpora/test_named.py has a stand-in",
     "--from-folder downloads": "a folder that others have filled",
     "my_package": "an installed package",
     "me/en-de": "a repository on the hub; tests/cli/test_hub.py has a stand-in",

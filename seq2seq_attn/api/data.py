@@ -29,6 +29,7 @@ from seq2seq_attn.corpora.corpus import (
 from seq2seq_attn.corpora.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
 from seq2seq_attn.corpora.embedded import EMBEDDED, copy_embedded
 from seq2seq_attn.corpora.languages import language_code
+from seq2seq_attn.corpora.named import folder_of, get_named, is_named
 from seq2seq_attn.corpora.unknown_words import UnknownCount, UnknownWords
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.reading import open_text
@@ -84,10 +85,14 @@ def get(
     A corpus of the package is copied, others are downloaded. Files that are present and correct are left alone, and no
     other file is overwritten. The sha256 of every download is checked before it is written.
 
+    Test sets of sacrebleu, such as `sacrebleu:wmt20:en-de`, are downloaded by that library. Training corpora of mtdata,
+    such as `mtdata:Statmt-news_commentary-16-deu-eng`, are by the program `mtdata`, if it is on the PATH.
+
     Args:
-        name: A corpus that `corpora` lists.
+        name: A corpus that `corpora` lists, `sacrebleu:SET:PAIR`, or `mtdata:ID`.
         output: The folder, by default `data/NAME` for a corpus of the package, else `data/downloaded/NAME`.
-        from_folder: A folder from which the files are copied, or from its subfolder NAME, instead of being downloaded.
+        from_folder: A folder from which the files are copied, or from its subfolder NAME, instead of being downloaded;
+            of sacrebleu and mtdata, a copy of `~/.sacrebleu` or `~/.mtdata` from another machine.
         progress: Called with the address of a file, the bytes received so far, and their total if it is known.
 
     Returns:
@@ -99,6 +104,9 @@ def get(
     >>> sorted(path.name for path in s2s.data.get("copy").glob("test.*"))
     ['test.align', 'test.source', 'test.target']
     """
+    if is_named(name):
+        place = Path(output or DOWNLOADED / folder_of(name))
+        return get_named(name, place, None if from_folder is None else Path(from_folder))
     corpus = find_corpus(name)
     if corpus.is_embedded:
         if from_folder is not None:
@@ -310,6 +318,11 @@ def _files(corpus: Corpus) -> Mapping[str, Sequence[Path]]:
         return {"corpus": (path,)}
     if path.is_dir():
         return find_pairs(path)
+    if is_named(str(corpus)):
+        place = DOWNLOADED / folder_of(str(corpus))
+        if place.is_dir():
+            return find_pairs(place)
+        raise UserError(f"{place}: no such folder; run: seq2seq-attn data get {corpus}")
     if path.name != str(corpus) or path.suffix:
         raise UserError(f"{corpus}: no such file or folder")
     known = find_corpus(path.name)

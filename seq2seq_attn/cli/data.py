@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 app = App()
 
-KnownName = Annotated[str, argument("NAME", "A corpus listed by `data list`.", complete_corpora)]
+KnownName = Annotated[
+    str,
+    argument("NAME", "A corpus listed by `data list`, sacrebleu:SET:PAIR, or mtdata:ID.", complete_corpora),
+]
 CorpusName = Annotated[
     str | None,
     argument(
@@ -62,16 +65,27 @@ def get(
     output: Annotated[
         Path | None, folder("The folder to write into; default: data/NAME, or data/downloaded/NAME.")
     ] = None,
-    from_folder: Annotated[Path | None, folder("Copy the files from this folder instead of downloading them.")] = None,
+    from_folder: Annotated[
+        Path | None,
+        folder(
+            "Copy the files from this folder instead of downloading them; of sacrebleu and mtdata, a copy of "
+            "~/.sacrebleu or ~/.mtdata."
+        ),
+    ] = None,
 ) -> None:
     """Copy a corpus of the package into a folder, or download one, and print the folder.
 
     The sha256 of each download is checked; files that are present and correct are not downloaded again, and no other
     file is overwritten.
 
+    Test sets are those of sacrebleu as well, by their names and pairs, and training corpora those of mtdata, if this
+    program is on the PATH.
+
     Examples:
         seq2seq-attn data get tom-and-jerry
         seq2seq-attn data get multi30k-en-de
+        seq2seq-attn data get sacrebleu:wmt20:en-de
+        seq2seq-attn data get mtdata:Statmt-news_commentary-16-deu-eng
         seq2seq-attn data get bible --from-folder downloads --output data/bible
     """
     with progress(f"{name}, bytes") as advance:

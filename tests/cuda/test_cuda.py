@@ -12,8 +12,10 @@ from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
+from seq2seq_attn.ops import loss as loss_file
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.gru import step_backward, step_forward
+from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.ops.scorers import read_backward, read_forward
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
@@ -134,6 +136,27 @@ def test_searches_and_forced_decoding_find_what_the_cpu_finds(model):
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one[1:], other[1:], rtol=0, atol=1e-6)
     torch.testing.assert_close(found_forced, expected_forced, rtol=0, atol=1e-6)
+
+
+def test_a_large_vocabulary_is_projected_in_chunks_to_the_same_loss(monkeypatch):
+    """In bf16, the logits of all tokens would be 0.4 GB, and those of a chunk are 0.02 GB."""
+    tokens, words = 4096, 50_000
+    output, features = torch.nn.Linear(64, words).cuda(), torch.randn(tokens, 64, device="cuda", requires_grad=True)
+    targets = torch.randint(0, words, (tokens,), device="cuda")
+
+    def found(most):
+        monkeypatch.setattr(loss_file, "MOST_LOGITS", most)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss, _ = fused_loss(features, output.weight, output.bias, targets, 0.1)
+        gradients = torch.autograd.grad(loss / tokens, [features, output.weight, output.bias])
+        return [loss.detach(), *gradients], torch.cuda.max_memory_allocated() - before
+
+    (whole, all_logits), (chunked, few) = found(tokens * words), found(200 * words)
+    assert few < all_logits / 5
+    for one, other in zip(chunked, whole, strict=True):
+        torch.testing.assert_close(one, other, rtol=0.01, atol=0.01 * other.abs().max().item())
 
 
 @pytest.fixture
