@@ -215,10 +215,10 @@ def _write_vectors(model: TrainedModel, pairs: tuple[EncodedLines, EncodedLines]
         source_rows, step_rows = _Rows(first, len(sources)), _Rows(second, int(targets.offsets[-1]))
         for batch in batches:
             model.at_step()
-            read, written = (pad(each.select(np.array(batch)), model.device) for each in pairs)
-            for number, vector in zip(batch, source_vectors(model.fused, read), strict=True):
+            read, written = (pad(each.select(batch), model.device) for each in pairs)
+            for number, vector in zip(batch.tolist(), source_vectors(model.fused, read), strict=True):
                 source_rows.write(number, vector[None])
-            for number, vectors in zip(batch, step_vectors(model.fused, read, written), strict=True):
+            for number, vectors in zip(batch.tolist(), step_vectors(model.fused, read, written), strict=True):
                 step_rows.write(int(targets.offsets[number]), vectors)
 
 

@@ -193,11 +193,11 @@ def _side_statistics(lines: Sequence[str]) -> SideStatistics:
     return SideStatistics(sum(lengths), len(types), fmean(lengths), median(lengths), max(lengths))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FilteredPairs:
-    """The pairs that were kept, and how many were dropped for which reason. `str()` is a summary."""
+    """How many pairs were kept, and how many were dropped for which reason. `str()` is a summary."""
 
-    kept: NDArray[np.int64]  # indices into the corpus
+    kept: int
     blank: int
     too_long: int
     max_length: int
@@ -206,26 +206,41 @@ class FilteredPairs:
         dropped = [f"{self.blank:,} with a blank side"] if self.blank else []
         dropped += [f"{self.too_long:,} with more than {self.max_length:,} tokens"] if self.too_long else []
         if not dropped:
-            return f"{len(self.kept):,} pairs"
-        total = len(self.kept) + self.blank + self.too_long
-        return f"{len(self.kept):,} of {total:,} pairs (dropped: {', '.join(dropped)})"
+            return f"{self.kept:,} pairs"
+        total = self.kept + self.blank + self.too_long
+        return f"{self.kept:,} of {total:,} pairs (dropped: {', '.join(dropped)})"
 
 
-def filter_pairs(
-    name: str, source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], max_length: int
-) -> FilteredPairs:
-    """Drops pairs that have a blank side, or a side of more than `max_length` positions (`</s>` not counted).
+def usable_pairs(
+    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], max_length: int
+) -> NDArray[np.bool_]:
+    """(pairs,): whether neither side is blank, or has more than `max_length` positions (`</s>` not counted).
 
-    A side is blank if its length is 0, or below: a blank line has no `</s>` to leave out. `name` is the name of the
-    corpus. Raises UserError if no pair is left.
+    A side is blank if its length is 0, or below: a blank line has no `</s>` to leave out.
     """
     import numpy as np  # here, as the commands that only read files do without
 
-    blank = np.minimum(source_lengths, target_lengths) <= 0
-    too_long = ~blank & (np.maximum(source_lengths, target_lengths) > max_length)
-    kept = np.flatnonzero(~(blank | too_long))
-    filtered = FilteredPairs(kept, int(blank.sum()), int(too_long.sum()), max_length)
-    if not len(kept):
+    shorter, longer = np.minimum(source_lengths, target_lengths), np.maximum(source_lengths, target_lengths)
+    return (shorter > 0) & (longer <= max_length)
+
+
+def filter_pairs(
+    name: str, lengths: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], max_length: int
+) -> FilteredPairs:
+    """Counts the pairs that are usable and those that are not.
+
+    `lengths` are the source and target lengths of all pairs, in parts; `name` is the name of the corpus. Raises
+    UserError if no pair is usable.
+    """
+    import numpy as np
+
+    total = kept = blank = 0
+    for source, target in lengths:
+        total += len(source)
+        kept += int(np.count_nonzero(usable_pairs(source, target, max_length)))
+        blank += int(np.count_nonzero(np.minimum(source, target) <= 0))
+    filtered = FilteredPairs(kept, blank, total - kept - blank, max_length)
+    if not kept:
         raise UserError(f"{name}: no pair is left: {filtered}; check the files, or raise the limit")
     return filtered
 

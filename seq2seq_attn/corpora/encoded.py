@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -74,6 +74,9 @@ class EncodedLines:
         """The item of a line, which is not copied."""
         return self.values[self.offsets[line] : self.offsets[line + 1]]
 
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return map(self.__getitem__, range(len(self)))
+
     def select(self, lines: NDArray[np.int64]) -> EncodedLines:
         """The lines with these indices, in this order."""
         starts = self.offsets[lines]
@@ -86,6 +89,10 @@ class EncodedLines:
     def lengths(self) -> NDArray[np.int64]:
         """(lines,): positions of each, with the `</s>` of text."""
         return np.diff(self.offsets)
+
+    def lengths_of(self, lines: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(N,): positions of each of these lines."""
+        return self.offsets[lines + 1] - self.offsets[lines]
 
     def save(self, folder: Path, side: str) -> None:
         """Writes `SIDE.values.npy` and `SIDE.offsets.npy`."""
@@ -139,33 +146,55 @@ def length_buckets(
     unit: str = "tokens",
     seed: int,
     epoch: int = 0,
-) -> list[list[int]]:
-    """The batches of one epoch, in random order, as lists of sentence indices; each index is in exactly one.
+    window: int = 0,
+) -> EncodedLines:
+    """The batches of one epoch, or of one window of it, in random order: lines of sentence indices, each in one batch.
 
     Sentences of similar length share a batch, so there is little padding. With `unit="tokens"`, a batch of N sentences
     has N * longest <= size on both sides, padding included; a sentence longer than that is a batch of its own. With
     `unit="sentences"`, every batch but one has `size` of them. Lengths are those that the model sees, `</s>` included.
-    The same seed and epoch give the same batches. Raises UserError for a size below 1 or an unknown unit.
+    The same seed, epoch and window give the same batches. Raises UserError for a size below 1 or an unknown unit.
     """
+    random = np.random.default_rng((seed, epoch, window))
+    # Pairs of equal lengths are shuffled, so batches differ by epoch.
+    order, starts = _buckets(source_lengths, target_lengths, size, unit, random.random(len(source_lengths)))
+    batches = EncodedLines(order, np.append(starts, len(order)))
+    return batches.select(random.permutation(len(starts)))
+
+
+def count_buckets(source_lengths: _Lengths, target_lengths: _Lengths, *, size: int, unit: str = "tokens") -> int:
+    """The number of batches that `length_buckets` makes, which lengths alone decide."""
+    return len(_buckets(source_lengths, target_lengths, size, unit)[1])
+
+
+def _buckets(
+    source_lengths: _Lengths, target_lengths: _Lengths, size: int, unit: str, *ties: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The sentences by length, those of equal lengths by `ties`, and where in this order the batches begin."""
     if size < 1 or unit not in UNITS:
         raise UserError(f"batches of {size} {unit}: the size must be at least 1, the unit one of {', '.join(UNITS)}")
     source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
-    random = np.random.default_rng((seed, epoch))
     # Sort by bands of target length, within a band by source length, alternately ascending and descending, so that
-    # source lengths agree where two bands meet. Pairs of equal lengths are shuffled, so batches differ by epoch.
-    _, band = np.unique(np.floor(np.log(target) / np.log(_BAND)), return_inverse=True)
-    snake = np.where(band % 2 == 0, source, -source)
-    order = np.lexsort((random.random(len(source)), target, snake, band))
+    # source lengths agree where two bands meet. There are far fewer pairs of lengths than pairs.
+    width = target.max(initial=0) + 1
+    kinds, kind = np.unique(source * width + target, return_inverse=True)
+    of_source, of_target = np.divmod(kinds, width)
+    _, band = np.unique(np.floor(np.log(of_target) / np.log(_BAND)), return_inverse=True)
+    snake = np.where(band % 2 == 0, of_source, -of_source)
+    place = np.empty(len(kinds), np.min_scalar_type(len(kinds)))
+    place[np.lexsort((of_target, snake, band))] = np.arange(len(kinds))
+    order = np.lexsort((*ties, place[kind]))
+    if unit == "sentences":
+        return order, np.arange(0, len(order), size)
+    return order, _full_batches(np.maximum(source, target)[order], size)
 
-    lengths = np.maximum(source, target) if unit == "tokens" else np.ones_like(source)
 
-    batches: list[list[int]] = []
-    longest = 0
-    for index, length in zip(order.tolist(), lengths[order].tolist(), strict=True):
-        longest = max(longest, length)
-        if not batches or (len(batches[-1]) + 1) * longest > size:
-            batches.append([])
-            longest = length
-        batches[-1].append(index)
-    random.shuffle(batches)
-    return batches
+def _full_batches(lengths: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Where batches of sentences in this order begin, of which each has as many as fit."""
+    starts, start = [], 0
+    while start < len(lengths):
+        starts.append(start)
+        most = size // max(1, int(lengths[start])) + 1  # one more than fit, if the others are no longer
+        longest = np.maximum.accumulate(lengths[start : start + most])
+        start += max(1, int(np.searchsorted(longest * np.arange(1, len(longest) + 1), size, side="right")))
+    return np.array(starts, dtype=np.int64)

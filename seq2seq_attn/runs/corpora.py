@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn import corpora, files
 from seq2seq_attn.attention import user_code
@@ -197,23 +198,24 @@ def sampled_pairs(
     sampling: SamplingConfig,
     seed: int,
     longest: int,
-) -> Callable[[int], EncodedCorpus]:
-    """A function from an epoch to the token ids of all pairs, in a segmentation drawn for this seed and epoch.
+) -> Callable[[int, int, NDArray[np.int64]], EncodedCorpus]:
+    """A function from an epoch, a window and its lines to the token ids of these pairs.
 
-    `encoded` are the items in the usual segmentation, for a side of which no other is drawn, and for sentences of which
-    one with more than `longest` tokens is drawn.
+    They are in a segmentation drawn for this seed, epoch and window. `encoded` are the items in the usual segmentation,
+    for a side of which no other is drawn, and for sentences of which one with more than `longest` tokens is drawn.
     """
 
-    def sample(side: int, epoch: int) -> EncodedLines:
-        codec = front_ends[side]
+    def sample(side: int, epoch: int, window: int, rows: NDArray[np.int64]) -> EncodedLines:
+        codec, usual = front_ends[side], encoded[side].select(rows)
         if not isinstance(codec, Codec) or (side == 1 and sampling.sides == "source"):
-            return encoded[side]
-        random = np.random.default_rng((seed, epoch, 1 + side))
-        lines, sources = ((pairs.source, None), (pairs.target, pairs.source))[side]
+            return usual
+        random = np.random.default_rng((seed, epoch, 1 + side, window))
+        chosen = pairs.select(rows.tolist())
+        lines, sources = ((chosen.source, None), (chosen.target, chosen.source))[side]
         drawn = codec.sample(lines, sampling.alpha, random, sources)
-        return EncodedLines.of(ids if len(ids) - 1 <= longest else encoded[side][row] for row, ids in enumerate(drawn))
+        return EncodedLines.of(ids if len(ids) - 1 <= longest else usual[row] for row, ids in enumerate(drawn))
 
-    return lambda epoch: (sample(0, epoch), sample(1, epoch))
+    return lambda epoch, window, lines: (sample(0, epoch, window, lines), sample(1, epoch, window, lines))
 
 
 class Cache:

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from seq2seq_attn import ops
-from seq2seq_attn.config import Config, PairFiles, TrainingFiles
+from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.corpora.codec import Codec, front_end_files
-from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs, joined
-from seq2seq_attn.corpora.mixture import Mixture
+from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs, joined, usable_pairs
+from seq2seq_attn.corpora.mixture import WINDOW, Mixture
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
     require_comet,
@@ -240,7 +240,7 @@ def _train(
     if config.training.attention_pictures and not translator.attends:
         say(f"{name}: training.attention_pictures: this model has no attention weights to draw")
     elif config.training.attention_pictures and draw is not None:
-        pictures = functools.partial(_pictures, model, validation_pairs, validation.kept, draw)
+        pictures = functools.partial(_pictures, model, validation_pairs, validation.mixture.draw(0, 0), draw)
     files = {CONFIG: config_content(config)}
     if resuming:  # a run that had ended may go on, and be interrupted: until its new end, it has no scores
         unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
@@ -343,59 +343,67 @@ def _usable_pairs(
     """
     data, options, sampling = config.data, config.training, config.text.sampling
     files, longest = (data.train, data.longest_training) if is_training else (data.validation, data.max_length)
+    seed = config.seed if is_training else 0
     encoded = cached_pairs(files, front_ends, shared, digest_of)
-    read, written = (each.lengths - side.marks for each, side in zip(encoded, front_ends, strict=True))
-    filtered = filter_pairs(" and ".join(map(str, files.paths)), read, written, longest)
+
+    def lengths(lines: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        read, written = (each.lengths_of(lines) - side.marks for each, side in zip(encoded, front_ends, strict=True))
+        return read, written
+
+    every = range(0, len(encoded[0]), WINDOW)
+    parts = (lengths(np.arange(start, min(start + WINDOW, len(encoded[0])))) for start in every)
+    filtered = filter_pairs(" and ".join(map(str, files.paths)), parts, longest)
+    mixture = Mixture(
+        [len(read_pairs(each)) for each in files.each] if len(files.each) > 1 else [len(encoded[0])],
+        [each.weight for each in data.train.corpora] if is_training else None,
+        data.train.temperature if is_training else 1.0,
+        seed,
+        lambda lines: lines[usable_pairs(*lengths(lines), longest)],
+    )
     in_words = str(filtered)
-    encode = links = draw = None
     if is_training and data.train.corpora:
-        mixture = _mixture(data.train, filtered.kept)
-        draw = functools.partial(mixture.draw, config.seed) if data.train.is_mixed else None
-        drawn = (f"{count:,} of {one.paths[0]}" for one, count in zip(data.train.each, mixture.counts, strict=True))
+        counts = mixture.counts()
+        for one, count in zip(files.each, counts, strict=True):
+            if not count:
+                raise UserError(
+                    f"{' and '.join(map(str, one.paths))}: no pair is left to train on; leave the corpus out"
+                )
+        drawn = (f"{count:,} of {one.paths[0]}" for one, count in zip(files.each, counts, strict=True))
         in_words = f"{filtered}, in each epoch {', '.join(drawn)}"
+    encode = links = None
     if is_training and sampling is not None:
-        encode = sampled_pairs(read_pairs(files), encoded, front_ends, sampling, config.seed, longest)
-        encoded = encode(0)
+        encode = sampled_pairs(read_pairs(files), encoded, front_ends, sampling, seed, longest)
     if is_training and options.guided_alignment is not None:
         links = linked_tokens(options.guided_alignment.links, files, front_ends)
     pairs = EncodedPairs(
         *encoded,
         options.batch_size,
         options.batch_unit,
-        config.seed if is_training else 0,
-        kept=filtered.kept,
+        seed,
+        mixture=mixture,
         links=links,
         collate=front_ends[0].collate,
         encode=encode,
-        draw=draw,
         is_pinned=on_cuda(options.accelerator),
     )
     return pairs, in_words
 
 
-def _mixture(files: TrainingFiles, kept: NDArray[np.int64]) -> Mixture:
-    """Of several corpora, the pairs that are used. UserError: one has none."""
-    ends = np.cumsum([len(read_pairs(each)) for each in files.corpora])
-    rows = np.split(kept, np.searchsorted(kept, ends[:-1]))
-    for one, own in zip(files.corpora, rows, strict=True):
-        if not len(own):
-            raise UserError(f"{' and '.join(map(str, one.paths))}: no pair is left to train on; leave the corpus out")
-    return Mixture.of(rows, [each.weight for each in files.corpora], files.temperature)
-
-
 def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
     """A warning if search must end before the targets of many pairs do; None if there are few such pairs."""
-    source, target = pairs.lengths
-    lengths, places = np.unique(source, return_inverse=True)
-    limits = np.array([options.limit(length) for length in lengths.tolist()])
-    count = int(np.count_nonzero(target > limits[places]))
-    if count < MANY_CUT_SHORT * len(target):
+    count = total = 0
+    for source, target in pairs.lengths():
+        lengths, places = np.unique(source, return_inverse=True)
+        limits = np.array([options.limit(length) for length in lengths.tolist()])
+        count += int(np.count_nonzero(target > limits[places]))
+        total += len(target)
+    if count < MANY_CUT_SHORT * total:
         return None
     rule, remedy = f"search.max_length={options.max_length}", "raise it"
     if options.max_length_ratio is not None:
         rule += f", and {options.max_length_ratio:g} S + {options.max_length_margin} for a source of S tokens"
         remedy = "raise search.max_length, or set search.max_length_ratio=null"
-    return f"{count:,} of {len(target):,} training targets are longer than an output may be ({rule}); {remedy}"
+    return f"{count:,} of {total:,} training targets are longer than an output may be ({rule}); {remedy}"
 
 
 def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | None:

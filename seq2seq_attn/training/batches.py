@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import data
 
-from seq2seq_attn.corpora.encoded import EncodedLines, Items, length_buckets
+from seq2seq_attn.corpora.encoded import EncodedLines, Items, count_buckets, length_buckets
+from seq2seq_attn.corpora.mixture import Mixture
 from seq2seq_attn.corpora.source import Source, Tokens, pad
 from seq2seq_attn.training.guided_alignment import CorpusLinks, TokenLinks
 
@@ -78,8 +79,8 @@ class Dataset(Protocol):
         ...
 
 
-class EncodedPairs(data.Dataset[Batch]):
-    """The pairs of an encoded corpus, in batches of similar length (`length_buckets`).
+class EncodedPairs:
+    """The pairs of an encoded corpus, in batches of similar length (`length_buckets`), one window after the other.
 
     Args:
         source: What the encoder reads.
@@ -87,11 +88,11 @@ class EncodedPairs(data.Dataset[Batch]):
         size: Of a batch, in `unit`.
         unit: `sentences`, or `tokens` of each side with padding.
         seed: Determines, with the number of the epoch, the batches and their order.
-        kept: The lines of the corpus that are used; all by default.
+        mixture: The pairs that an epoch uses, and its windows; by default each once.
         links: Between the tokens of each pair, for guided alignment.
         collate: Makes a batch of sources, as `FrontEnd.collate`.
-        encode: A new encoding of source and target in every epoch after the first.
-        draw: The lines that an epoch uses, instead of `kept`; always as many, of which one may occur twice.
+        encode: The source and target of some lines in another encoding, given the epoch, the window, and its lines. It
+            is for batches of `sentences`: those of `tokens` are counted in the usual encoding.
         is_pinned: Whether batches are in pinned memory, so that copies to a GPU overlap its computation.
     """
 
@@ -103,46 +104,44 @@ class EncodedPairs(data.Dataset[Batch]):
         unit: str = "sentences",
         seed: int = 0,
         *,
-        kept: NDArray[np.int64] | None = None,
+        mixture: Mixture | None = None,
         links: CorpusLinks | None = None,
         collate: Callable[[Items], Source] = pad,
-        encode: Callable[[int], tuple[EncodedLines, EncodedLines]] | None = None,
-        draw: Callable[[int], NDArray[np.int64]] | None = None,
+        encode: Callable[[int, int, NDArray[np.int64]], tuple[EncodedLines, EncodedLines]] | None = None,
         is_pinned: bool = False,
     ) -> None:
         self.source, self.target = source, target
         self.size, self.unit, self.seed = size, unit, seed
-        self.kept = np.arange(len(source)) if kept is None else kept
-        self.links, self.collate, self.encode, self.draw, self.is_pinned = links, collate, encode, draw, is_pinned
+        self.mixture = Mixture([len(source)], seed=seed) if mixture is None else mixture
+        self.links, self.collate, self.encode, self.is_pinned = links, collate, encode, is_pinned
         self.rank, self.world = 0, 1
         self.epoch = self.first = self.drawn = 0  # the next pass leaves out the `first` batches of its epoch
-        self.batches = self._batches()
+        self.counts = [count_buckets(*lengths, size=size, unit=unit) for lengths in self.lengths()]  # by window
 
-    @property
-    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Source and target lengths of each pair, `</s>` included."""
-        return self.source.lengths[self.kept], self.target.lengths[self.kept]
-
-    def _batches(self) -> list[list[int]]:
-        if self.draw is not None:
-            self.kept = self.draw(self.epoch)
-        return length_buckets(*self.lengths, size=self.size, unit=self.unit, seed=self.seed, epoch=self.epoch)
+    def lengths(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Source and target lengths of the pairs of each window, `</s>` included, in their usual encoding."""
+        for window in range(len(self.mixture)):
+            rows = self.mixture.draw(0, window)
+            yield self.source.lengths_of(rows), self.target.lengths_of(rows)
 
     def __len__(self) -> int:
-        return len(self.batches)
+        return sum(self.counts)
 
-    def __getitem__(self, pairs: list[int]) -> Batch:
-        """The batch of these of the pairs that are used."""
-        rows = self.kept[pairs]
+    def __getitem__(self, rows: Sequence[int]) -> Batch:
+        """The batch of these pairs of the corpus, in their usual encoding."""
+        lines = np.array(rows)
+        return self._batch(self.source, self.target, lines, lines)
+
+    def _batch(
+        self, source: EncodedLines, target: EncodedLines, places: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> Batch:
         links = None if self.links is None else self.links.of(rows)
-        return Batch(self.collate(self.source.select(rows)), pad(self.target.select(rows)), links, rows)
+        return Batch(self.collate(source.select(places)), pad(target.select(places)), links, rows)
 
     def __iter__(self) -> Iterator[Batch]:
         first, self.first = self.first, 0
-        own = [batch[self.rank :: self.world] for batch in self.batches[first:]]
-        # `own` as sampler: a dataset that is indexed with a whole batch makes its tensors at once.
-        loader: data.DataLoader[Batch] = data.DataLoader(
-            self, sampler=own, batch_size=None, collate_fn=_itself, pin_memory=self.is_pinned
+        loader = data.DataLoader(
+            _Stream(self._batches(self.epoch, first)), batch_size=None, collate_fn=_itself, pin_memory=self.is_pinned
         )
         return self._counted(iter(loader), first)
 
@@ -150,13 +149,37 @@ class EncodedPairs(data.Dataset[Batch]):
         for self.drawn, batch in enumerate(batches, first + 1):
             yield batch
 
+    def _batches(self, epoch: int, first: int) -> Iterator[Batch]:
+        """The batches of an epoch, from this one on; those of one window at a time are in memory."""
+        for window in self.mixture.order(epoch):
+            if first < self.counts[window]:
+                yield from self._batches_of(window, epoch, first)
+            first = max(0, first - self.counts[window])
+
+    def _batches_of(self, window: int, epoch: int, first: int) -> Iterator[Batch]:
+        source, target, rows = self.source, self.target, self.mixture.draw(epoch, window)
+        places = rows
+        if self.encode is not None:
+            lines = self.mixture.lines(window)
+            source, target = self.encode(epoch, window, lines)
+            places = np.searchsorted(lines, rows)
+        batches = length_buckets(
+            source.lengths_of(places),
+            target.lengths_of(places),
+            size=self.size,
+            unit=self.unit,
+            seed=self.seed,
+            epoch=epoch,
+            window=window,
+        )
+        for number in range(first, len(batches)):
+            own = batches[number][self.rank :: self.world]
+            yield self._batch(source, target, places[own], rows[own])
+
     def set_epoch(self, epoch: int) -> None:
-        """Draws the batches of another epoch."""
+        """The next pass has the batches of this epoch."""
         if epoch != self.epoch:
             self.epoch, self.first, self.drawn = epoch, 0, 0
-            if self.encode is not None:
-                self.source, self.target = self.encode(epoch)
-            self.batches = self._batches()
 
     def shard(self, rank: int, world: int) -> EncodedPairs:
         """Every `world`-th pair of each batch, from pair `rank` on; none of a batch that has no more than `rank`."""
@@ -165,13 +188,21 @@ class EncodedPairs(data.Dataset[Batch]):
         return share
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, and the number of its batches that were drawn."""
+        """The epoch, and the number of its batches that were drawn, which tells the window."""
         return {"epoch": self.epoch, "batch": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues within an epoch."""
         self.set_epoch(state["epoch"])
         self.first = self.drawn = state["batch"]
+
+
+class _Stream(data.IterableDataset[Batch]):
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.batches
 
 
 def _itself(batch: Any) -> Any:

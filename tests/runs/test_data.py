@@ -3,6 +3,7 @@
 import gzip
 import shutil
 
+import numpy as np
 import pytest
 
 from seq2seq_attn.config import Config, PairFiles
@@ -203,20 +204,25 @@ def test_every_epoch_has_another_segmentation_of_the_same_lines(config, cache, s
     options = sampling(config, sides=sides).text.sampling
     sample = sampled_pairs(pairs, usual, codecs, options, seed=1, longest=100)
     for side, lines in enumerate((pairs.source, pairs.target)):
-        first, again, second = (sample(epoch)[side] for epoch in (0, 0, 1))
+        first, again, second = (sample(epoch, 0, np.arange(len(pairs)))[side] for epoch in (0, 0, 1))
         assert first.values.tolist() == again.values.tolist()
         is_sampled = sides == "both" or side == 0
         assert (first.values.tolist() != second.values.tolist()) == is_sampled
         assert (first.values.tolist() != usual[side].values.tolist()) == is_sampled
         assert lines_of(codecs[side], first) == lines_of(codecs[side], second) == lines
-    assert sample(0)[0].values.tolist() != sampled_pairs(pairs, usual, codecs, options, 2, 100)(0)[0].values.tolist()
+    first, other = (sampled_pairs(pairs, usual, codecs, options, seed, 100) for seed in (1, 2))
+    chosen = np.array([3, 1, 7])
+    assert lines_of(codecs[0], first(1, 2, chosen)[0]) == [pairs.source[row] for row in (3, 1, 7)]
+    assert first(0, 0, chosen)[0].values.tolist() != other(0, 0, chosen)[0].values.tolist()
 
 
 def test_a_sentence_keeps_its_usual_segmentation_where_another_would_be_too_long(config, cache):
     codecs = cached_front_ends(config, cache)
     pairs, usual = read_pairs(config.data.train), cached_pairs(config.data.train, codecs, cache)
     options = sampling(config).text.sampling
-    free, bounded = (sampled_pairs(pairs, usual, codecs, options, 1, longest)(0)[0] for longest in (100, 6))
+    free, bounded = (
+        sampled_pairs(pairs, usual, codecs, options, 1, longest)(0, 0, np.arange(len(pairs)))[0] for longest in (100, 6)
+    )
     is_long = free.lengths - 1 > 6
     assert 0 < is_long.sum() < len(free)
     for row, long in enumerate(is_long.tolist()):

@@ -1,10 +1,13 @@
 """Batches: every pair once per epoch, in new batches each epoch, padded without loss."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 
 from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.mixture import Mixture
 from seq2seq_attn.training.batches import Batch, EncodedPairs
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
@@ -47,7 +50,8 @@ def test_a_batch_contains_its_sentences():
 
 
 def test_excluded_pairs_are_in_no_batch():
-    (batch,) = encoded([[7, 3], [11, 11, 3], [4, 3]], [[8, 3], [12, 3], [6, 9, 3]], kept=np.array([0, 2]))
+    kept = Mixture([3], used=lambda lines: lines[lines != 1])
+    (batch,) = encoded([[7, 3], [11, 11, 3], [4, 3]], [[8, 3], [12, 3], [6, 9, 3]], mixture=kept)
     assert sorted(batch.source.tokens.tolist()) == [[4, 3], [7, 3]]
     assert sorted(batch.target.tokens.tolist()) == [[6, 9, 3], [8, 3, 1]]
 
@@ -104,3 +108,70 @@ def test_a_batch_is_selected_with_its_links_and_without_needless_padding():
         (3, 0, 1),
         (3, 1, 0),
     ]
+
+
+@pytest.fixture(params=["sentences", "tokens"])
+def windowed(request):
+    """Pairs in six windows."""
+    return lambda: encoded(SOURCE, TARGET, 30, request.param, seed=1, mixture=Mixture([len(SOURCE)], seed=1, window=9))
+
+
+def test_over_several_windows_every_pair_is_in_exactly_one_batch_of_an_epoch(windowed):
+    pairs = windowed()
+    orders = []
+    for epoch in range(3):
+        pairs.set_epoch(epoch)
+        batches = rows(pairs)
+        assert len(batches) == len(pairs) >= 6
+        assert sorted(row for batch in batches for row in batch) == list(range(len(SOURCE)))
+        orders.append(batches)
+    assert orders[0] != orders[1] != orders[2]
+
+
+def test_a_state_continues_exactly_in_any_window(windowed):
+    for drawn in range(len(windowed())):
+        pairs, resumed = windowed(), windowed()
+        pairs.set_epoch(2)
+        batches = iter(pairs)
+        for _ in range(drawn):
+            next(batches)
+        resumed.load_state_dict(pairs.state_dict())
+        assert rows(resumed) == rows(batches)
+
+
+def test_shards_of_several_windows_are_the_batches_of_one_process(windowed):
+    shards = [rows(windowed().shard(rank, 3)) for rank in range(3)]
+    for whole, *parts in zip(rows(windowed()), *shards, strict=True):
+        assert parts == [whole[rank::3] for rank in range(3)]
+
+
+def test_another_encoding_is_asked_for_window_by_window():
+    asked = []
+
+    def encode(epoch, window, lines):
+        asked.append((epoch, window, len(lines)))
+        return tuple(EncodedLines.of([10 * epoch + line for _ in range(2)] for line in lines) for _ in range(2))
+
+    mixture = Mixture([len(SOURCE)], seed=1, window=20)
+    pairs = encoded(SOURCE, TARGET, seed=1, encode=encode, mixture=mixture)
+    pairs.set_epoch(1)
+    for batch in pairs:
+        assert batch.source.tokens[:, 0].tolist() == (batch.rows + 10).tolist()
+        assert batch.target.tokens[:, 0].tolist() == (batch.rows + 10).tolist()
+    assert [(epoch, window) for epoch, window, _ in asked] == [(1, window) for window in mixture.order(1)]
+    assert sum(count for *_, count in asked) == len(SOURCE)
+
+
+def test_the_memory_of_batches_does_not_grow_with_the_corpus():
+    def peak(pairs):
+        offsets = np.arange(0, 2 * pairs + 2, 2)
+        lines = EncodedLines(np.full(2 * pairs, 4, np.int32), offsets)
+        tracemalloc.start()
+        batches = iter(EncodedPairs(lines, lines, 500, "tokens", mixture=Mixture([pairs], window=2000)))
+        for _ in range(3):
+            next(batches)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    assert peak(160_000) < 1.5 * peak(20_000)

@@ -77,10 +77,10 @@ def test_the_tokens_of_linked_words_are_linked():
 
 def test_a_batch_carries_the_links_of_its_pairs_without_those_left_out():
     text = EncodedLines.of(SOURCE), EncodedLines.of(TARGET)
-    pairs = EncodedPairs(*text, 2, kept=np.array([1, 2]), links=CORPUS)
-    links = pairs[[1, 0]].links  # pairs 2 and 1 of the corpus
+    pairs = EncodedPairs(*text, 2, links=CORPUS)
+    links = pairs[[2, 1]].links
     assert [part.tolist() for part in links] == [[0, 0, 0], [0, 1, 2], [2, 1, 0], [1, 1, 1]]
-    assert pairs[[0]].links.row.tolist() == []
+    assert pairs[[1]].links.row.tolist() == []
 
 
 def test_the_loss_is_the_cross_entropy_between_links_and_weights():
