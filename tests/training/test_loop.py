@@ -176,9 +176,10 @@ def test_every_epoch_has_different_batches(tmp_path):
     seen = []
 
     class Watched(EncodedPairs):
-        def __getitem__(self, indices):
-            seen.append(indices)
-            return super().__getitem__(indices)
+        def __iter__(self):
+            for batch in super().__iter__():
+                seen.append(batch.rows.tolist())
+                yield batch
 
     config = TrainingConfig(max_epochs=3, batch_size=8, monitor="loss", accelerator="cpu")
     fit(small_model(), config, Watched(pairs.source, pairs.target, 8, seed=5), pairs, None, tmp_path, bar=False)
