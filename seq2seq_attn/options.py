@@ -311,11 +311,9 @@ class ScoringOptions(Strict):
     )
 
 
-class SplitOptions(Strict):
-    """How a corpus is split, and what its files are called."""
+class PairOptions(Strict):
+    """What the two sides of a corpus are."""
 
-    validation: PositiveInt = Field(default=1000, description="Distinct source sentences in the validation set.")
-    test: PositiveInt = Field(default=1000, description="Distinct source sentences in the test set.")
     source_language: str | None = Field(
         default=None, description="Language code such as en; default: from the file names."
     )
@@ -325,7 +323,33 @@ class SplitOptions(Strict):
     columns: tuple[int, int] = Field(
         default=(0, 1), description="Source and target in a file with tabs, counted from 0."
     )
+
+
+class SplitOptions(PairOptions):
+    """How a corpus is split, and what its files are called."""
+
+    validation: PositiveInt = Field(default=1000, description="Distinct source sentences in the validation set.")
+    test: PositiveInt = Field(default=1000, description="Distinct source sentences in the test set.")
     seed: int = Field(default=1, description="Random seed of the split.")
+
+
+class FilterOptions(PairOptions):
+    """Which pairs of a corpus are dropped, beside those with a blank side."""
+
+    max_ratio: float | None = Field(
+        default=None, ge=1.0, description="Drop a pair of which one side has more than this many times the characters."
+    )
+    drop_copied: bool = Field(default=False, description="Drop a pair whose target is its source.")
+    drop_duplicates: Literal["pairs", "sources", "targets"] | None = Field(
+        default=None, description="Drop a pair that was there before, or whose source or target was."
+    )
+    min_language: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Drop a pair of which a side is in its language with a lower probability, by py3langid (the extra "
+        "[langid]).",
+    )
 
 
 def takes(record: type[Strict], *, unset: bool = False) -> Callable[[_Function], _Function]:

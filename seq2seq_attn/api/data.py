@@ -7,7 +7,7 @@ between a source and its target; or two files, as in `("all.en", "all.de")`. Fil
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from seq2seq_attn.corpora.corpus import (
     ParallelCorpus,
     corpus_statistics,
     find_pairs,
+    iterate_pairs,
     languages_of,
     read_parallel,
     read_tsv,
@@ -28,16 +29,21 @@ from seq2seq_attn.corpora.corpus import (
 )
 from seq2seq_attn.corpora.download import DownloadProgress, KnownCorpus, download_files, find_corpus, known_corpora
 from seq2seq_attn.corpora.embedded import EMBEDDED, copy_embedded
+from seq2seq_attn.corpora.filters import FilterReport, verdicts
 from seq2seq_attn.corpora.languages import language_code
 from seq2seq_attn.corpora.named import folder_of, get_named, is_named
 from seq2seq_attn.corpora.unknown_words import UnknownCount, UnknownWords
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.reading import open_text
-from seq2seq_attn.options import SplitOptions, takes
+from seq2seq_attn.files.writing import explained, rename, sync, unfinished_in
+from seq2seq_attn.options import FilterOptions, PairOptions, SplitOptions, takes
 from seq2seq_attn.runs import find_run
 from seq2seq_attn.strict import parse
 
-__all__ = ["Corpora", "CorpusParts", "PartStatistics", "SplitFiles", "corpora", "get", "split", "stats"]
+__all__ = [
+    "Corpora", "CorpusParts", "PartStatistics", "PreparedFiles", "SplitFiles", "corpora", "get", "prepare", "split",
+    "stats",
+]  # fmt: skip
 
 DOWNLOADED = Path("data/downloaded")
 
@@ -287,8 +293,7 @@ class SplitFiles:
     @property
     def yaml(self) -> str:
         """`config` as YAML, with each innermost mapping on one line, as the README writes it."""
-        text = yaml.safe_dump(self.config, sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True)
-        return text.rstrip()
+        return _yaml(self.config)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per part."""
@@ -303,6 +308,119 @@ class SplitFiles:
     def _repr_html_(self) -> str:
         rows = self.to_records()
         return html_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+@takes(FilterOptions)
+def prepare(
+    corpus: Corpus,
+    output: Path | str | None = None,
+    *,
+    progress: Callable[[int], object] = lambda _: None,
+    **options: Any,
+) -> PreparedFiles:
+    """Drops pairs of a corpus that are not worth training on, and counts them by reason.
+
+    Pairs with a blank side are dropped always, the others as the options say. The corpus is read twice, pair by pair:
+    memory is a byte for each pair. The order of the others does not change.
+
+    Args:
+        corpus: A corpus; of one in parts, `train` is taken.
+        output: The folder for the files `train.en` and `train.de`, with the languages as suffixes; by default nothing
+            is written, and pairs are only counted.
+        progress: Called with the number of pairs, every now and then.
+        **options: Fields of `seq2seq_attn.options.FilterOptions`.
+
+    Returns:
+        The counts, the files, and the configuration that names them.
+
+    Raises:
+        UserError: No pair is left, a file exists, or the library for languages is not installed.
+
+    >>> found = s2s.data.prepare(("all.en", "all.de"), "data/kept", max_ratio=3, drop_duplicates="pairs")
+    >>> found
+    12 of 12 pairs kept
+      blank: 0 dropped (0.00 %)
+      length ratio: 0 dropped (0.00 %)
+      duplicate: 0 dropped (0.00 %)
+    data:
+      train: {source: data/kept/train.en, target: data/kept/train.de}
+    text: {source_language: en, target_language: de}
+    """
+    chosen = parse(FilterOptions, options)
+    parts = _files(corpus)
+    files = parts["train"] if "train" in parts else next(iter(parts.values()))
+    languages = languages_of(files, chosen.columns)
+    if output is not None or chosen.min_language is not None:
+        languages = _languages(files, chosen)
+    written = tuple(Path(output) / f"train.{code}" for code in languages or ()) if output is not None else ()
+    for path in written:
+        if path.exists():
+            raise UserError(f"{path}: the file exists and nothing is overwritten; delete it, or choose another folder")
+    found, report = verdicts(iterate_pairs(files, chosen.columns), chosen, languages, progress)
+    if not report.kept:
+        raise UserError(f"{' and '.join(map(str, files))}: no pair is left: {report}")
+    if written:
+        kept = (pair for pair, verdict in zip(iterate_pairs(files, chosen.columns), found, strict=True) if not verdict)
+        _write_pairs(kept, written)
+    return PreparedFiles(report, written, languages)
+
+
+def _write_pairs(pairs: Iterable[tuple[str, str]], paths: Sequence[Path]) -> None:
+    """Writes the two sides into the files of a folder, which get their names when both are complete."""
+    folder = paths[0].parent
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with unfinished_in(folder, is_folder=True) as place:
+            unfinished = [place / path.name for path in paths]
+            with unfinished[0].open("wb") as left, unfinished[1].open("wb") as right:
+                for source, target in pairs:
+                    left.write(f"{source}\n".encode())
+                    right.write(f"{target}\n".encode())
+            for one, path in zip(unfinished, paths, strict=True):
+                sync(one)
+                rename(one, path)
+
+
+@dataclass(frozen=True, repr=False)
+class PreparedFiles:
+    """The result of `prepare`: counts and, unless it only counted, files and the configuration that names them."""
+
+    report: FilterReport
+    files: tuple[Path, ...]  # source and target; none if nothing was written
+    languages: Languages | None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The sections of a configuration that name the files and the languages; empty without files."""
+        if not self.files or self.languages is None:
+            return {}
+        left, right = self.files
+        return {
+            "data": {"train": {"source": str(left), "target": str(right)}},
+            "text": dict(zip(("source_language", "target_language"), self.languages, strict=True)),
+        }
+
+    @property
+    def yaml(self) -> str:
+        """`config` as YAML, as `split` writes it; empty without files."""
+        return _yaml(self.config) if self.files else ""
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per reason."""
+        dropped = self.report.dropped.items()
+        return [{"reason": name, "pairs": n, "first line": self.report.first.get(name)} for name, n in dropped]
+
+    def __repr__(self) -> str:
+        return f"{self.report}\n{self.yaml}".strip()
+
+    def _repr_html_(self) -> str:
+        rows = self.to_records()
+        return html_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _yaml(config: Mapping[str, Any]) -> str:
+    text = yaml.safe_dump(config, sort_keys=False, default_flow_style=None, width=1000, allow_unicode=True)
+    return text.rstrip()
 
 
 def _files(corpus: Corpus) -> Mapping[str, Sequence[Path]]:
@@ -345,7 +463,7 @@ def _read(files: Sequence[Path], columns: tuple[int, int]) -> ParallelCorpus:
     return read_tsv(path, columns)
 
 
-def _languages(files: Sequence[Path], options: SplitOptions) -> Languages:
+def _languages(files: Sequence[Path], options: PairOptions) -> Languages:
     found = languages_of(files, options.columns) or (None, None)
     given = options.source_language or found[0], options.target_language or found[1]
     left, right = (name and language_code(name) for name in given)

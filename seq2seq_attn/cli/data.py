@@ -13,7 +13,7 @@ from seq2seq_attn.cli.arguments import AsJson, argument, complete_corpora, file,
 from seq2seq_attn.cli.command import App
 from seq2seq_attn.cli.console import answer, progress, say
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.options import SplitOptions, takes
+from seq2seq_attn.options import FilterOptions, SplitOptions, takes
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.data import Corpus, PartStatistics
@@ -42,7 +42,7 @@ Columns = Annotated[
 
 @app.callback()
 def data(context: typer.Context) -> None:
-    """List, copy, download, split and measure corpora."""
+    """List, copy, download, filter, split and measure corpora."""
     if context.invoked_subcommand is None:
         answer(context.get_help())
 
@@ -123,6 +123,43 @@ def split(
     for part, pairs in found.sizes.items():
         say(f"{part}: {pairs:,} pairs")
     answer(found.yaml)
+
+
+@app.command()
+@takes(FilterOptions)
+def prepare(
+    corpus: CorpusName = None,
+    source: SourceSide = None,
+    target: TargetSide = None,
+    output: Annotated[Path | None, folder("The folder to write into; without it, pairs are only counted.")] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Print the counts, not the part of a configuration.")
+    ] = False,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Drop pairs of a corpus that are not worth training on, and count them by reason.
+
+    Pairs with a blank side are dropped always, and for each option those that it names; a pair counts for the first
+    reason that it has. Writes train.en and train.de, with the codes of the two languages as suffixes, and prints the
+    part of a configuration that names them, or with --report the counts. A corpus may be larger than memory: it is read
+    twice, and takes a byte per pair. Existing files are never overwritten.
+
+    Examples:
+        seq2seq-attn data prepare train.tsv --max-ratio 3 --drop-copied --drop-duplicates pairs --report
+        seq2seq-attn data prepare --source train.en.gz --target train.de.gz --drop-duplicates pairs --output data/kept
+        seq2seq-attn data prepare tom-and-jerry --min-language 0.5 --report --json
+    """
+    if output is None and not report:
+        raise UserError("give --output DIR for the pairs that are kept, or --report to count them only")
+    with progress("pairs") as advance:
+        found = s2s.data.prepare(_named(corpus, source, target), output, progress=advance, **options)
+    if report:
+        counts = found.report._asdict() | {"files": list(map(str, found.files))}
+        answer(counts if as_json else found.report)
+    else:
+        say(str(found.report))
+        answer(found.config if as_json else found.yaml)
 
 
 @app.command()

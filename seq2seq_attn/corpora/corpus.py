@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from seq2seq_attn.corpora.languages import language_code
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.contents import without_packing
-from seq2seq_attn.files.reading import read_lines
+from seq2seq_attn.files.reading import iterate_lines, read_lines
 from seq2seq_attn.files.writing import write_new
 
 if TYPE_CHECKING:
@@ -106,6 +107,33 @@ def read_tsv(path: Path | str, columns: Columns = (0, 1)) -> ParallelCorpus:
             raise UserError(f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed")
     joined_sources = ["\t".join(row[each] for each in sources) for row in rows]
     return ParallelCorpus(joined_sources, [row[target] for row in rows], str(path))
+
+
+def iterate_pairs(files: Sequence[Path], columns: tuple[int, int] = (0, 1)) -> Iterator[tuple[str, str]]:
+    """The pairs of two files, or of one with tabs, one after the other: they need not fit into memory.
+
+    UserError as in `read_parallel` and `read_tsv`.
+    """
+    if len(files) == 2:
+        both = zip_longest(*map(iterate_lines, files))
+        for number, (source, target) in enumerate(both, start=1):
+            if source is None or target is None:
+                short, long = files if source is None else files[::-1]
+                raise UserError(
+                    f"{short} has {number - 1} lines and {long} has more; line i of one must belong to line i of the "
+                    "other"
+                )
+            yield source, target
+        return
+    _require_columns(*columns)
+    (path,) = files
+    for number, line in enumerate(iterate_lines(path), start=1):
+        row = line.split("\t")
+        if len(row) <= max(columns):
+            raise UserError(
+                f"{path}, line {number}: {len(row)} tab-separated columns, at least {max(columns) + 1} are needed"
+            )
+        yield row[columns[0]], row[columns[1]]
 
 
 def _require_columns(*columns: int) -> None:

@@ -203,3 +203,22 @@ def test_a_folder_without_parallel_files_is_refused(tmp_path):
         find_pairs(tmp_path)
     with pytest.raises(UserError, match="no such folder"):
         find_pairs(tmp_path / "nowhere")
+
+
+def test_pairs_are_counted_by_what_drops_them_or_written_without_it(program, refused, all_pairs, monkeypatch):
+    monkeypatch.chdir(all_pairs)
+    before = {*all_pairs.iterdir()}
+    asked = "data", "prepare", "eng-deu.txt.gz", "--drop-duplicates", "sources"
+    counted = program(*asked, "--report", "--json")
+    assert counted.code == 0
+    assert json.loads(counted.out) == {
+        "pairs": 22, "kept": 9, "dropped": {"blank": 2, "duplicate": 11}, "first": {"blank": 21, "duplicate": 10},
+        "files": [],
+    }  # fmt: skip
+    assert {*all_pairs.iterdir()} == before
+    written = program(*asked, "--output", "kept")
+    assert "11 dropped" in written.err
+    assert yaml.safe_load(written.out)["data"]["train"]["source"] == "kept/train.en"
+    assert (all_pairs / "kept" / "train.de").read_text() == "".join(f"t{k}\n" for k in range(9))
+    refused("data", "prepare", "eng-deu.txt.gz")
+    refused("data", "prepare", "eng-deu.txt.gz", "--report", "--max-ratio", "0.5")
