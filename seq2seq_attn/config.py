@@ -176,6 +176,7 @@ class DataConfig(Strict):
     test: TestFiles | None = None
     max_length: PositiveInt = 100  # tokens per side; longer pairs are left out of training and reported
     max_training_length: PositiveInt | None = None  # for training pairs only; None: max_length
+    learned_from: PositiveInt = 1_000_000  # training pairs at most, evenly spaced, that vocabularies are learned from
 
     @property
     def longest_training(self) -> int:

@@ -506,14 +506,17 @@ def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: st
     return Codec(tokenizer, vocabulary, *options)
 
 
-def train_codecs(corpus: ParallelCorpus, text: TextConfig) -> tuple[Codec, Codec]:
-    """The codecs of both sides, trained on a corpus; a joint one is returned twice."""
-    sources, targets = corpus.source, corpus.target
+def train_codecs(corpus: ParallelCorpus, text: TextConfig, pairs: int | None = None) -> tuple[Codec, Codec]:
+    """The codecs of both sides, trained on a corpus; a joint one is returned twice.
+
+    `pairs` are those of the corpus that this is a sample of, if it is one.
+    """
+    sources, targets, pairs = corpus.source, corpus.target, pairs or len(corpus)
     if text.placeholders:
         masked = Placeholders(text.placeholders).masked
         sources, targets = list(map(masked, sources)), list(map(masked, targets, sources))
     if text.joint:
-        codec = train_codec([*sources, *targets], len(corpus), text, text.source_language)
+        codec = train_codec([*sources, *targets], pairs, text, text.source_language)
         return codec, codec
-    source = train_codec(sources, len(corpus), text, text.source_language)
-    return source, train_codec(targets, len(corpus), text, text.target_language)
+    source = train_codec(sources, pairs, text, text.source_language)
+    return source, train_codec(targets, pairs, text, text.target_language)

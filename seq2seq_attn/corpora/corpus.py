@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from seq2seq_attn.corpora.languages import language_code
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.contents import without_packing
-from seq2seq_attn.files.reading import iterate_lines, read_lines
+from seq2seq_attn.files.reading import iterate_lines
 from seq2seq_attn.files.writing import write_new
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ class ParallelCorpus:
                 f"a parallel corpus has a target for every source"
             )
 
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]], name: str) -> ParallelCorpus:
+        """The corpus of these pairs."""
+        source, target = [], []
+        for one, other in pairs:
+            source.append(one)
+            target.append(other)
+        return cls(source, target, name)
+
     def __len__(self) -> int:
         return len(self.source)
 
@@ -68,72 +77,81 @@ def joined(corpora: Sequence[ParallelCorpus]) -> ParallelCorpus:
 
 
 def read_parallel(source_path: Path | str | Sequence[Path], target_path: Path | str) -> ParallelCorpus:
-    """A corpus from two text files, plain or compressed, one sentence per line.
+    """A corpus from two text files, plain or compressed, one sentence per line; errors as in `iterate_parallel`."""
+    paths = [source_path] if isinstance(source_path, (Path, str)) else list(source_path)
+    name = f"{', '.join(map(str, paths))} and {target_path}"
+    return ParallelCorpus.of(iterate_parallel(paths, target_path), name)
+
+
+def iterate_parallel(source_paths: Sequence[Path | str], target_path: Path | str) -> Iterator[tuple[str, str]]:
+    """The pairs of two text files, plain or compressed, one sentence per line.
 
     The source may have several files, whose lines are joined by TABs. Raises UserError for a missing or empty file,
     bytes that are not UTF-8, different numbers of lines, or a TAB in a line of one of several files.
     """
-    paths = [source_path] if isinstance(source_path, (Path, str)) else list(source_path)
-    files, target = [read_lines(path) for path in paths], read_lines(target_path)
-    for path, lines in zip(paths, files, strict=True):
-        if len(lines) != len(target):
-            raise UserError(
-                f"{path} has {len(lines)} lines and {target_path} has {len(target)}; "
-                f"line i of one must belong to line i of the other"
-            )
-        for number, line in enumerate(lines if len(paths) > 1 else (), start=1):
-            if "\t" in line:
-                raise UserError(
-                    f"{path}, line {number}: {shown(line)} has a TAB, by which the files are joined; remove it"
-                )
-    source = files[0] if len(files) == 1 else ["\t".join(lines) for lines in zip(*files, strict=True)]
-    return ParallelCorpus(source, target, f"{', '.join(map(str, paths))} and {target_path}")
+    paths = [*source_paths, target_path]
+    files = [iterate_lines(path) for path in paths]
+    number = 0
+    for number, lines in enumerate(zip_longest(*files), start=1):
+        if None in lines:
+            ended = [path for path, line in zip(paths, lines, strict=True) if line is None]
+            _refuse_lengths(paths, files, ended, number)
+        *sources, target = lines
+        if len(sources) > 1:
+            for path, line in zip(paths, sources, strict=False):
+                if "\t" in line:
+                    raise UserError(
+                        f"{path}, line {number}: {shown(line)} has a TAB, by which the files are joined; remove it"
+                    )
+        yield "\t".join(sources), target
+    if number == 0:
+        raise UserError(f"{paths[0]}: the file is empty")
+
+
+def _refuse_lengths(
+    paths: Sequence[Path | str], files: Sequence[Iterator[str]], ended: Sequence[Path | str], number: int
+) -> NoReturn:
+    """UserError: some of these files have ended before the line of this number, and others have not."""
+    if number == 1:
+        raise UserError(f"{ended[0]}: the file is empty")
+    counts = [
+        number - 1 if path in ended else number + sum(1 for _ in file) for path, file in zip(paths, files, strict=True)
+    ]
+    path, count = next(each for each in zip(paths, counts, strict=True) if each[1] != counts[-1])
+    raise UserError(
+        f"{path} has {count} lines and {paths[-1]} has {counts[-1]}; line i of one must belong to line i of the other"
+    )
 
 
 def read_tsv(path: Path | str, columns: Columns = (0, 1)) -> ParallelCorpus:
-    """A corpus from a file of tab-separated columns, plain or compressed.
+    """A corpus from a file of tab-separated columns, plain or compressed; columns and errors as in `iterate_tsv`."""
+    return ParallelCorpus.of(iterate_tsv(path, columns), str(path))
+
+
+def iterate_tsv(path: Path | str, columns: Columns = (0, 1)) -> Iterator[tuple[str, str]]:
+    """The pairs of a file of tab-separated columns, plain or compressed.
 
     `columns` are the indices of the source and the target column, counted from 0. The source may have several, which
-    are joined by TABs. Raises UserError as `read_parallel` does, for a column below 0, and, with the line number, for a
-    line that has too few columns.
+    are joined by TABs. Raises UserError for a missing or empty file, bytes that are not UTF-8, a column below 0, and,
+    with the line number, a line that has too few columns.
     """
     sources = (columns[0],) if isinstance(columns[0], int) else columns[0]
     target = columns[1]
     _require_columns(*sources, target)
-    rows = [line.split("\t") for line in read_lines(path)]
     needed = max(*sources, target) + 1
-    for number, row in enumerate(rows, start=1):
+    number = 0
+    for number, line in enumerate(iterate_lines(path), start=1):
+        row = line.split("\t")
         if len(row) < needed:
             raise UserError(f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed")
-    joined_sources = ["\t".join(row[each] for each in sources) for row in rows]
-    return ParallelCorpus(joined_sources, [row[target] for row in rows], str(path))
+        yield "\t".join([row[each] for each in sources]), row[target]
+    if number == 0:
+        raise UserError(f"{path}: the file is empty")
 
 
 def iterate_pairs(files: Sequence[Path], columns: tuple[int, int] = (0, 1)) -> Iterator[tuple[str, str]]:
-    """The pairs of two files, or of one with tabs, one after the other: they need not fit into memory.
-
-    UserError as in `read_parallel` and `read_tsv`.
-    """
-    if len(files) == 2:
-        both = zip_longest(*map(iterate_lines, files))
-        for number, (source, target) in enumerate(both, start=1):
-            if source is None or target is None:
-                short, long = files if source is None else files[::-1]
-                raise UserError(
-                    f"{short} has {number - 1} lines and {long} has more; line i of one must belong to line i of the "
-                    "other"
-                )
-            yield source, target
-        return
-    _require_columns(*columns)
-    (path,) = files
-    for number, line in enumerate(iterate_lines(path), start=1):
-        row = line.split("\t")
-        if len(row) <= max(columns):
-            raise UserError(
-                f"{path}, line {number}: {len(row)} tab-separated columns, at least {max(columns) + 1} are needed"
-            )
-        yield row[columns[0]], row[columns[1]]
+    """The pairs of two files, or of one with tabs, one after the other: they need not fit into memory."""
+    return iterate_parallel(files[:1], files[1]) if len(files) == 2 else iterate_tsv(files[0], columns)
 
 
 def _require_columns(*columns: int) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +35,11 @@ class EncodedLines:
     offsets: NDArray[np.int64]  # (lines + 1,)
 
     @classmethod
-    def of(cls, items: Iterable[Item], file: IO[bytes] | None = None) -> EncodedLines:
+    def of(cls, items: Iterable[Item]) -> EncodedLines:
         """Puts items into one array; lists of token ids become int32.
 
         Args:
             items: Those of all lines.
-            file: An empty file for the values, which are memory-mapped from it; None keeps them in memory.
 
         Raises:
             UserError: An item has another shape, beside its length, or another type than the first.
@@ -50,22 +50,11 @@ class EncodedLines:
             rows = item if isinstance(item, np.ndarray) else np.array(item, dtype=np.int32)
             if not len(first):
                 first = rows
-            elif len(rows) and (rows.dtype, rows.shape[1:]) != (first.dtype, first.shape[1:]):
-                found, before = (f"{each.dtype} {each.shape}" for each in (rows, first))
-                raise UserError(
-                    f"line {len(offsets)} is an array of {found}, and one before it of {before}; "
-                    f"all need the same type, and the same shape apart from their length"
-                )
-            if file is None:
-                values += rows.tobytes()
-            else:
-                file.write(rows.tobytes())
+            elif len(rows):
+                _require_same_kind(rows, first, f"line {len(offsets)}")
+            values += rows.tobytes()
             offsets.append(offsets[-1] + len(rows))
-        if file is None or offsets[-1] == 0:
-            return cls(np.frombuffer(values, first.dtype).reshape(-1, *first.shape[1:]), np.asarray(offsets))
-        file.flush()
-        mapped = np.memmap(file, first.dtype, mode="r", shape=(offsets[-1], *first.shape[1:]))
-        return cls(np.asarray(mapped), np.asarray(offsets))
+        return cls(np.frombuffer(values, first.dtype).reshape(-1, *first.shape[1:]), np.asarray(offsets))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -96,10 +85,7 @@ class EncodedLines:
 
     def save(self, folder: Path, side: str) -> None:
         """Writes `SIDE.values.npy` and `SIDE.offsets.npy`."""
-        for name, values in (("values", self.values), ("offsets", self.offsets)):
-            path = folder / f"{side}.{name}.npy"
-            with writing(path) as file, explained(path):
-                np.save(file, values)
+        save_joined([self], folder, side)
 
     @classmethod
     def load(cls, folder: Path, side: str) -> EncodedLines:
@@ -113,6 +99,52 @@ class EncodedLines:
 
 
 Items = Sequence[Item] | EncodedLines
+
+
+def _require_same_kind(values: NDArray[Any], first: NDArray[Any], place: str) -> None:
+    """UserError: arrays differ in more than their length."""
+    if (values.dtype, values.shape[1:]) != (first.dtype, first.shape[1:]):
+        found, before = (f"{each.dtype} {each.shape}" for each in (values, first))
+        raise UserError(
+            f"{place} is an array of {found}, and one before it of {before}; "
+            f"all need the same type, and the same shape apart from their length"
+        )
+
+
+def save_joined(parts: Sequence[EncodedLines], folder: Path, side: str) -> None:
+    """Writes the lines of these parts, one part after the other, as `EncodedLines.save` would write them together.
+
+    What is memory-mapped is not read into memory as a whole. UserError: the parts have arrays of different kinds.
+    """
+    filled = [part.values for part in parts if len(part.values)] or [parts[0].values]
+    for values in filled:
+        _require_same_kind(values, filled[0], "what a line names")
+    ends = np.cumsum([part.offsets[-1] for part in parts]).tolist()
+    starts = [0, *ends[:-1]]
+    offsets = (part.offsets[1:] + start for part, start in zip(parts, starts, strict=True))
+    arrays = {
+        "values": (filled, (ends[-1], *filled[0].shape[1:])),
+        "offsets": (chain([np.zeros(1, np.int64)], offsets), (1 + sum(map(len, parts)),)),
+    }
+    for name, (pieces, shape) in arrays.items():
+        path = folder / f"{side}.{name}.npy"
+        with writing(path) as file, explained(path):
+            dtype = np.dtype(np.int64) if name == "offsets" else filled[0].dtype
+            header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)  # type: ignore[no-untyped-call]
+            for piece in pieces:
+                file.write(np.ascontiguousarray(piece).data)
+
+
+def joined_lines(parts: Sequence[EncodedLines]) -> EncodedLines:
+    """The lines of these parts, in memory unless there is only one; UserError as for `save_joined`."""
+    if len(parts) == 1:
+        return parts[0]
+    filled = [part.values for part in parts if len(part.values)] or [parts[0].values]
+    for values in filled:
+        _require_same_kind(values, filled[0], "what a line names")
+    offsets = np.concatenate([[0], *(np.diff(part.offsets) for part in parts)]).cumsum()
+    return EncodedLines(np.concatenate(filled), offsets)
 
 
 def padded(items: Items, filler: float = 0) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from importlib.metadata import version
 from os.path import isfile
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from seq2seq_attn import corpora, files
 from seq2seq_attn.attention import user_code
 from seq2seq_attn.config import Config, PairFiles, TestFiles
+from seq2seq_attn.corpora import blocks
+from seq2seq_attn.corpora.blocks import Block, EncodedBlock, Pair, TextLines, blocks_of, encode_blocks
+from seq2seq_attn.corpora.blocks import FrontEnds as FrontEnds
 from seq2seq_attn.corpora.codec import (
     Codec,
     SamplingConfig,
@@ -31,23 +35,21 @@ from seq2seq_attn.corpora.codec import (
     train_codec,
     train_codecs,
 )
-from seq2seq_attn.corpora.corpus import ParallelCorpus, joined, read_parallel, read_tsv
-from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.corpus import ParallelCorpus, iterate_parallel, iterate_tsv, joined
+from seq2seq_attn.corpora.encoded import EncodedLines, joined_lines, save_joined
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
 from seq2seq_attn.files.lock import LOCK, file_locked
 from seq2seq_attn.files.reading import digest, read_lines
-from seq2seq_attn.files.writing import PART, remove_abandoned
+from seq2seq_attn.files.writing import PART, explained, remove_abandoned, writing
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.provenance import packages
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
-FrontEnds = tuple[FrontEnd, Codec]  # source and target; the same object twice if they share one vocabulary
-EncodedCorpus = tuple[EncodedLines, EncodedLines]  # source and target, parallel
 Digest = Callable[[str], str]  # `digest`, or one that remembers what it has read
 
 _Value = TypeVar("_Value")
@@ -66,18 +68,50 @@ def files_in(folder: Path, data: Any) -> Any:
 
 def read_pairs(files: PairFiles) -> ParallelCorpus:
     """The sentence pairs in the files of a configuration, with their tags; several corpora one after the other."""
-    if files.each[0] is not files:
-        return joined([read_pairs(each) for each in files.each])
-    if files.tsv is not None:
-        pairs = read_tsv(files.tsv, files.columns)
-    elif files.source is not None and files.target is not None:
-        pairs = read_parallel(files.sources, files.target)
-    else:
-        raise UserError("a corpus needs either source and target, or tsv")
-    if files.tag is None:
-        return pairs
-    tagged = [f"{files.tag} {line}" if line.strip() else line for line in pairs.source]
-    return ParallelCorpus(tagged, pairs.target, pairs.name)
+    return joined([ParallelCorpus.of(iterate_pairs(each), name_of(each)) for each in files.each])
+
+
+def iterate_pairs(files: PairFiles) -> Iterator[Pair]:
+    """The same pairs, one after the other, none of which stays in memory."""
+    for one in files.each:
+        if one.tsv is not None:
+            pairs = iterate_tsv(one.tsv, one.columns)
+        elif one.source is not None and one.target is not None:
+            pairs = iterate_parallel(one.sources, one.target)
+        else:
+            raise UserError("a corpus needs either source and target, or tsv")
+        if one.tag is None:
+            yield from pairs
+        else:
+            yield from ((f"{one.tag} {source}" if source.strip() else source, target) for source, target in pairs)
+
+
+def name_of(files: PairFiles) -> str:
+    """The files of one corpus, for messages."""
+    return str(files.tsv) if files.target is None else f"{', '.join(map(str, files.sources))} and {files.target}"
+
+
+def spaced_pairs(files: PairFiles, most: int) -> tuple[ParallelCorpus, int]:
+    """At most this many of the pairs, evenly spaced, and how many there are.
+
+    It is every k-th pair, for the smallest power of two k that leaves no more than `most`.
+    """
+    kept: list[Pair] = []
+    count, step = 0, 1
+    for count, pair in enumerate(iterate_pairs(files), start=1):
+        if (count - 1) % step == 0 and len(kept) == most:
+            kept, step = kept[::2], 2 * step
+        if (count - 1) % step == 0:
+            kept.append(pair)
+    return ParallelCorpus.of(kept, "; ".join(map(name_of, files.each))), count
+
+
+class EncodedCorpus(NamedTuple):
+    """The items of all pairs of one corpus or several, blank and long ones included."""
+
+    source: EncodedLines
+    target: EncodedLines
+    sizes: tuple[int, ...]  # the pairs of each corpus
 
 
 class TestSet(NamedTuple):
@@ -149,15 +183,15 @@ def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
     ]
 
 
-def learn_front_ends(config: Config, corpus: ParallelCorpus) -> FrontEnds:
-    """The front ends of both sides, learned from the training pairs."""
+def learn_front_ends(config: Config, corpus: ParallelCorpus, pairs: int | None = None) -> FrontEnds:
+    """The front ends of both sides, learned from the training pairs, or from a sample of this many of them."""
     if config.source is None:
-        return train_codecs(corpus, config.text)
+        return train_codecs(corpus, config.text, pairs)
     try:
         source = config.source.build(corpus.source)
     except UserError as error:
         raise UserError(f"{corpus.name}, {error}") from None
-    return source, train_codec(corpus.target, len(corpus), config.text, config.text.target_language)
+    return source, train_codec(corpus.target, pairs or len(corpus), config.text, config.text.target_language)
 
 
 def load_front_ends(folder: Path, config: Config) -> FrontEnds:
@@ -168,13 +202,47 @@ def load_front_ends(folder: Path, config: Config) -> FrontEnds:
 
 
 def encode_pairs(files: PairFiles, front_ends: FrontEnds) -> EncodedCorpus:
-    """The items of all pairs of these files, including blank and long ones."""
-    source, target = front_ends
-    corpora = [read_pairs(each) for each in files.each]
-    pairs = joined(corpora)
-    read = (item for one in corpora for item in numbered(source.items(one.source), f"{one.name}, "))
-    with TemporaryFile() if source.names_files else nullcontext() as file:  # recordings may be larger than memory
-        return EncodedLines.of(read, file), EncodedLines.of(target.items(pairs.target, pairs.source))
+    """The items of all pairs of these files, in memory."""
+    lines = _lines_of_block(front_ends[0])
+    return _Parts.of(block.encode(front_ends) for block in _blocks(files, lines)).joined()
+
+
+def _lines_of_block(source: FrontEnd) -> int:
+    return blocks.NAMED if source.names_files else blocks.LINES
+
+
+def _blocks(files: PairFiles, lines: int) -> Iterator[Block]:
+    for number, one in enumerate(files.each):
+        yield from blocks_of(number, name_of(one), iterate_pairs(one), lines)
+
+
+class _Parts(NamedTuple):
+    """The blocks of a corpus, or, once they are joined in files, all of it as one part."""
+
+    source: Sequence[EncodedLines]
+    target: Sequence[EncodedLines]
+    sizes: NDArray[np.int64]  # the pairs of each corpus
+
+    @classmethod
+    def of(cls, found: Iterable[EncodedBlock]) -> _Parts:
+        corpora, source, target = zip(*found, strict=True)
+        sizes = np.zeros(1 + max(corpora), np.int64)
+        np.add.at(sizes, list(corpora), list(map(len, source)))
+        return cls(source, target, sizes)
+
+    def joined(self) -> EncodedCorpus:
+        return EncodedCorpus(joined_lines(self.source), joined_lines(self.target), tuple(map(int, self.sizes)))
+
+    def save(self, entry: Path) -> None:
+        save_joined(self.source, entry, "source")
+        save_joined(self.target, entry, "target")
+        with writing(entry / "sizes.npy") as file, explained(entry):
+            np.save(file, self.sizes)
+
+    @classmethod
+    def load(cls, entry: Path) -> _Parts:
+        source, target = (EncodedLines.load(entry, side) for side in ("source", "target"))
+        return cls([source], [target], np.load(entry / "sizes.npy"))
 
 
 def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLinks:
@@ -198,7 +266,7 @@ def sampled_pairs(
     sampling: SamplingConfig,
     seed: int,
     longest: int,
-) -> Callable[[int, int, NDArray[np.int64]], EncodedCorpus]:
+) -> Callable[[int, int, NDArray[np.int64]], tuple[EncodedLines, EncodedLines]]:
     """A function from an epoch, a window and its lines to the token ids of these pairs.
 
     They are in a segmentation drawn for this seed, epoch and window. `encoded` are the items in the usual segmentation,
@@ -206,7 +274,7 @@ def sampled_pairs(
     """
 
     def sample(side: int, epoch: int, window: int, rows: NDArray[np.int64]) -> EncodedLines:
-        codec, usual = front_ends[side], encoded[side].select(rows)
+        codec, usual = front_ends[side], (encoded.source, encoded.target)[side].select(rows)
         if not isinstance(codec, Codec) or (side == 1 and sampling.sides == "source"):
             return usual
         random = np.random.default_rng((seed, epoch, 1 + side, window))
@@ -231,6 +299,10 @@ class Cache:
         self.folder = folder
         self.say = say
 
+    def entry(self, key: str) -> Path:
+        """The folder of an entry."""
+        return self.folder / hashlib.sha256(key.encode()).hexdigest()
+
     def get(
         self,
         key: str,
@@ -242,7 +314,7 @@ class Cache:
 
         `save` and `load` get the folder of the entry.
         """
-        entry = self.folder / hashlib.sha256(key.encode()).hexdigest()
+        entry = self.entry(key)
         cached = _load_entry(entry, load)
         if cached is not None:
             return cached
@@ -289,45 +361,70 @@ def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
 
 
 def cached_front_ends(config: Config, cache: Cache, digest_of: Digest = digest) -> FrontEnds:
-    """`learn_front_ends` on the training pairs of a configuration, from the cache if possible."""
-    files, source = config.data.train, config.source
+    """`learn_front_ends` on the training pairs of a configuration, or a sample of them, from the cache if possible."""
+    files, source, most = config.data.train, config.source, config.data.learned_from
     learned_from = config.text.model_copy(update={"sampling": None})
-    key = f"codecs {_code_version()} {learned_from!r} {files_key(files)}"
+    key = f"codecs {_code_version()} {learned_from!r} {most} {files_key(files)}"
+
+    def learn() -> FrontEnds:
+        sample, pairs = spaced_pairs(files, most)
+        if len(sample) < pairs:
+            cache.say(
+                f"the vocabularies are learned from {len(sample):,} of {pairs:,} pairs (data.learned_from={most})"
+            )
+        return learn_front_ends(config, sample, pairs)
+
     if source is not None:
         code = _code_of(source)
         if not code and not type(source).__module__.startswith("seq2seq_attn."):
-            return learn_front_ends(config, read_pairs(files))  # code that no key could name
+            return learn()  # code that no key could name
         key += f" {source.model_dump()} {code} {packages()}"
         if not source.is_text:
-            key += str([digest_of(line) if isfile(line) else None for line in read_pairs(files).source])
+            key += str([digest_of(line) if isfile(line) else None for line, _ in iterate_pairs(files)])
     return cache.get(
         key,
-        compute=lambda: learn_front_ends(config, read_pairs(files)),
+        compute=learn,
         save=lambda front_ends, entry: save_front_ends(*front_ends, entry),
         load=lambda entry: load_front_ends(entry, config),
     )
 
 
 def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache, digest_of: Digest = digest) -> EncodedCorpus:
-    """`encode_pairs`, from the cache if possible."""
+    """The items of all pairs of these files, from the cache if possible: memory-mapped, blank and long ones included.
+
+    A preparation that was interrupted goes on where it was (`encode_blocks`), with as many processes as torch may use
+    threads.
+    """
     source, target = front_ends
     named = f"{named_files(files, source, digest_of)} {packages()}" if source.names_files else None
-    return cache.get(
-        f"pairs {_code_version()} {_code_of(source)} {source.rules()} {target.rules()} {files_key(files)} {named}",
-        compute=lambda: encode_pairs(files, front_ends),
-        save=_save_encoded,
-        load=_load_encoded,
+    rules = f"{_code_of(source)} {source.rules()} {target.rules()}"
+    return _cached_blocks(
+        f"pairs {rules} {named}", files, lambda block: block.encode(front_ends), cache, _lines_of_block(source)
     )
 
 
-def _save_encoded(pairs: EncodedCorpus, entry: Path) -> None:
-    source, target = pairs
-    source.save(entry, "source")
-    target.save(entry, "target")
+def cached_text(files: PairFiles, cache: Cache) -> ParallelCorpus:
+    """The text of all pairs of these files, memory-mapped from the cache."""
+    encoded = _cached_blocks("text", files, Block.as_text, cache, blocks.LINES)
+    return ParallelCorpus(TextLines(encoded.source), TextLines(encoded.target), "; ".join(map(name_of, files.each)))
 
 
-def _load_encoded(entry: Path) -> EncodedCorpus:
-    return EncodedLines.load(entry, "source"), EncodedLines.load(entry, "target")
+def _cached_blocks(
+    key: str, files: PairFiles, encode: Callable[[Block], EncodedBlock], cache: Cache, lines: int
+) -> EncodedCorpus:
+    """The blocks of these files, encoded and joined, in the cache under this key and what is in the files."""
+    key = f"{_code_version()} {key} {files_key(files)}"
+    entry = cache.entry(key)
+    folder = entry.with_suffix(".blocks")
+
+    def encoded() -> _Parts:
+        processes = torch.get_num_threads()
+        return _Parts.of(encode_blocks(_blocks(files, lines), encode, folder, processes, cache.say))
+
+    corpus = cache.get(key, encoded, _Parts.save, _Parts.load).joined()
+    if has_sums(entry):
+        shutil.rmtree(folder, ignore_errors=True)
+    return corpus
 
 
 def files_key(files: PairFiles) -> str:
@@ -339,7 +436,7 @@ def named_files(files: PairFiles, source: FrontEnd, digest_of: Digest = digest) 
     """The checksum of all that the source lines of these files name; None for text. UserError: one is missing."""
     if not source.names_files:
         return None
-    digests = (digest_of(line) for line in read_pairs(files).source if line.strip())
+    digests = (digest_of(line) for line, _ in iterate_pairs(files) if line.strip())
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 

@@ -596,6 +596,6 @@ def with_lexicon(
 
 def _learn_lexicon(model: TrainedModel, say: Say) -> Lexicon:
     codecs = model.text_source("search.shortlist"), model.target
-    sources, targets = encode_pairs(model.config.data.train, codecs)
+    sources, targets, _ = encode_pairs(model.config.data.train, codecs)
     say(f"learning a lexicon for shortlists from {len(sources):,} training pairs, once; this may take minutes")
     return learn_lexicon(sources, targets, *(codec.size for codec in codecs))

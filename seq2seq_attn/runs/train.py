@@ -40,8 +40,11 @@ from seq2seq_attn.runs.corpora import (
     FrontEnds,
     cached_front_ends,
     cached_pairs,
+    cached_text,
+    iterate_pairs,
     linked_tokens,
     load_front_ends,
+    name_of,
     named_files,
     read_pairs,
     read_test,
@@ -307,14 +310,14 @@ def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
 
     Where there are several corpora, each pair names its own.
     """
-    corpora = [read_pairs(each) for each in files.each]
-    places = [(pairs, line) for pairs in corpora for line in range(len(pairs))]
-    records = (
-        ({"corpus": pairs.name} if len(corpora) > 1 else {})
-        | {"line": line + 1, "source": pairs.source[line], "target": pairs.target[line]}
-        for pairs, line in (places[row] for row in rows.tolist())
-    )
-    return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records).encode()
+    wanted, found, row = set(rows.tolist()), {}, 0
+    for one in files.each:
+        corpus = {"corpus": name_of(one)} if len(files.each) > 1 else {}
+        for line, (source, target) in enumerate(iterate_pairs(one), start=1):
+            if row in wanted:
+                found[row] = corpus | {"line": line, "source": source, "target": target}
+            row += 1
+    return "".join(f"{json.dumps(found[row], ensure_ascii=False)}\n" for row in rows.tolist()).encode()
 
 
 def _checksum(translator: Seq2Seq) -> str:
@@ -347,14 +350,16 @@ def _usable_pairs(
     encoded = cached_pairs(files, front_ends, shared, digest_of)
 
     def lengths(lines: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        read, written = (each.lengths_of(lines) - side.marks for each, side in zip(encoded, front_ends, strict=True))
+        read, written = (
+            each.lengths_of(lines) - side.marks for each, side in zip(encoded[:2], front_ends, strict=True)
+        )
         return read, written
 
-    every = range(0, len(encoded[0]), WINDOW)
-    parts = (lengths(np.arange(start, min(start + WINDOW, len(encoded[0])))) for start in every)
+    pairs = sum(encoded.sizes)
+    parts = (lengths(np.arange(start, min(start + WINDOW, pairs))) for start in range(0, pairs, WINDOW))
     filtered = filter_pairs(" and ".join(map(str, files.paths)), parts, longest)
     mixture = Mixture(
-        [len(read_pairs(each)) for each in files.each] if len(files.each) > 1 else [len(encoded[0])],
+        encoded.sizes,
         [each.weight for each in data.train.corpora] if is_training else None,
         data.train.temperature if is_training else 1.0,
         seed,
@@ -372,11 +377,12 @@ def _usable_pairs(
         in_words = f"{filtered}, in each epoch {', '.join(drawn)}"
     encode = links = None
     if is_training and sampling is not None:
-        encode = sampled_pairs(read_pairs(files), encoded, front_ends, sampling, seed, longest)
+        encode = sampled_pairs(cached_text(files, shared), encoded, front_ends, sampling, seed, longest)
     if is_training and options.guided_alignment is not None:
         links = linked_tokens(options.guided_alignment.links, files, front_ends)
-    pairs = EncodedPairs(
-        *encoded,
+    dataset = EncodedPairs(
+        encoded.source,
+        encoded.target,
         options.batch_size,
         options.batch_unit,
         seed,
@@ -386,7 +392,7 @@ def _usable_pairs(
         encode=encode,
         is_pinned=on_cuda(options.accelerator),
     )
-    return pairs, in_words
+    return dataset, in_words
 
 
 def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:

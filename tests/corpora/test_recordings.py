@@ -7,7 +7,7 @@ import wave
 import numpy as np
 import pytest
 
-from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.encoded import EncodedLines, save_joined
 from seq2seq_attn.corpora.frames import FramesConfig, statistics_of
 from seq2seq_attn.corpora.speech import SpeechConfig, with_deltas
 from seq2seq_attn.errors import UserError
@@ -216,17 +216,19 @@ def test_without_a_recording_there_is_nothing_to_learn():
         FramesConfig().build(["", " "])
 
 
-def test_statistics_need_one_recording_in_memory_and_so_do_lines_in_a_file(tmp_path):
-    seen = []
+def test_statistics_are_those_of_all_recordings():
+    recordings = (np.full((2, 3), number, dtype=np.float32) for number in range(50))
+    np.testing.assert_allclose(statistics_of(recordings), [[24.5] * 3, [np.arange(50).std()] * 3])
 
-    def recordings():
-        for number in range(50):
-            seen.append(number)
-            yield np.full((2, 3), number, dtype=np.float32)
 
-    with (tmp_path / "values").open("w+b") as file:
-        lines = EncodedLines.of(recordings(), file)
+def test_recordings_in_parts_are_joined_in_a_file_and_their_kinds_agree(tmp_path):
+    def part(*lengths, features=3):
+        return EncodedLines.of(np.full((length, features), length, np.float32) for length in lengths)
+
+    save_joined([part(0), part(2, 0, 1), part(4)], tmp_path, "source")
+    lines = EncodedLines.load(tmp_path, "source")
     assert not lines.values.flags.owndata  # mapped from the file
-    assert lines[49].tolist() == [[49.0] * 3] * 2
-    np.testing.assert_allclose(statistics_of(recordings()), [[24.5] * 3, [np.arange(50).std()] * 3])
-    assert EncodedLines.of([], (tmp_path / "none").open("w+b")).values.shape == (0,)
+    assert [line.tolist() for line in lines] == [[[n] * 3] * n for n in (0, 2, 0, 1, 4)]
+    with pytest.raises(UserError, match=r"\(2, 5\), and one before it of .*\(1, 3\)"):
+        save_joined([part(1), part(2, features=5)], tmp_path, "source")
+    assert EncodedLines.of([]).values.shape == (0,)

@@ -286,7 +286,7 @@ def test_a_changed_recording_is_read_again(config, model, data, tmp_path):
     front_ends = load_front_ends(model.folder, read_config(model.folder))
     for value in (2.0, 3.0):
         np.save(recording, np.full((6, 5), value))
-        source, _ = cached_pairs(files, front_ends, cache)
+        source, *_ = cached_pairs(files, front_ends, cache)
         assert source[0].tolist() == [[value] * 5] * 6
 
 

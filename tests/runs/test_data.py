@@ -6,11 +6,20 @@ import shutil
 import numpy as np
 import pytest
 
-from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.config import Config, PairFiles, SeveralFiles
+from seq2seq_attn.corpora import blocks
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs import train as run_file
-from seq2seq_attn.runs.corpora import Cache, cached_front_ends, cached_pairs, read_pairs, sampled_pairs
+from seq2seq_attn.runs.corpora import (
+    Cache,
+    cached_front_ends,
+    cached_pairs,
+    cached_text,
+    read_pairs,
+    sampled_pairs,
+    spaced_pairs,
+)
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
 
@@ -64,6 +73,10 @@ def test_a_test_sentence_without_a_position_in_the_model_is_refused_before_train
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+def dump(record):
+    return record.model_dump(mode="json", exclude_defaults=True)
+
+
 def longer(config, epochs):
     return parse(Config, override(config.model_dump(mode="json"), [f"training.max_epochs={epochs}"]))
 
@@ -95,9 +108,45 @@ def test_cached_ids_equal_those_of_the_codecs(config, cache):
     for _ in range(2):
         pairs = read_pairs(config.data.validation)
         for codec, lines, ids in zip(
-            codecs, (pairs.source, pairs.target), cached_pairs(config.data.validation, codecs, cache), strict=True
+            codecs, (pairs.source, pairs.target), cached_pairs(config.data.validation, codecs, cache)[:2], strict=True
         ):
             assert [line.tolist() for line in ids] == list(map(codec.encode, lines))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_corpus_in_many_blocks_is_cached_in_the_same_bytes_as_in_one(config, cache, tmp_path, monkeypatch, several):
+    files = config.data.train
+    if several:
+        files = parse(SeveralFiles, {"corpora": [dump(files), dump(config.data.validation) | {"tag": "<x>"}]})
+    codecs = cached_front_ends(config, cache)
+    whole = cached_pairs(files, codecs, cache)
+    monkeypatch.setattr(blocks, "LINES", 7)
+    parts = Cache(tmp_path / "parts")
+    assert cached_pairs(files, codecs, parts).sizes == whole.sizes == ((40, 12) if several else (40,))
+    assert not list(parts.folder.glob("*.blocks"))
+    (entry,) = parts.folder.glob("*")
+    for path in entry.iterdir():
+        assert path.read_bytes() == (cache.folder / entry.name / path.name).read_bytes()
+
+
+def test_the_memory_of_a_run_has_no_text_but_that_of_the_window(config, cache):
+    text, pairs = cached_text(config.data.train, cache), read_pairs(config.data.train)
+    assert not isinstance(text.source, list)
+    assert text.select([7, 3]) == pairs.select([7, 3])
+    assert list(text.target) == list(pairs.target)
+
+
+@pytest.mark.parametrize(("most", "lines"), [(40, range(40)), (39, range(0, 40, 2)), (7, range(0, 40, 8)), (1, [0])])
+def test_vocabularies_are_learned_from_an_evenly_spaced_sample_which_is_said(config, tmp_path, most, lines):
+    sample, count = spaced_pairs(config.data.train, most)
+    pairs, said = read_pairs(config.data.train), []
+    assert (sample, count) == (pairs.select(lines), 40)
+    changes = [f"data.learned_from={most}", "text.tokenizer=word", "text.vocabulary_size=null"]
+    config = parse(Config, override(config.model_dump(mode="json"), changes))
+    codec, _ = cached_front_ends(config, Cache(tmp_path / "own", said.append))
+    words = {word for line in (*sample.source, *sample.target) for word in line.split()}
+    assert words == set(codec.vocabulary.get_itos()[4:])
+    assert [f"{len(lines)} of 40" in each for each in said] == [True] * (most < 40)
 
 
 def test_the_cache_depends_on_the_text_and_not_on_its_name(config, cache, tmp_path):
@@ -111,8 +160,8 @@ def test_the_cache_depends_on_the_text_and_not_on_its_name(config, cache, tmp_pa
     assert written(cache.folder) == kept
     add_line(files.source, "v w v")
     add_line(files.target, "w v")
-    source, target = cached_pairs(files, codecs, cache)
-    assert len(source) == len(target) == 41
+    source, target, sizes = cached_pairs(files, codecs, cache)
+    assert len(source) == len(target) == sizes[0] == 41
     assert cached_front_ends(config, cache)[0].vocabulary.get_itos() != codecs[0].vocabulary.get_itos()
 
 
@@ -233,7 +282,7 @@ def test_a_training_with_sampled_segmentations_is_resumed_exactly_and_shares_the
     train(config, tmp_path / "usual", cache=cache.folder)
     kept = written(cache.folder)
     train(sampling(config, 3), tmp_path / "whole", cache=cache.folder)
-    assert written(cache.folder) == kept
+    assert written(cache.folder).items() > kept.items()  # the text, from which segmentations are drawn
     train(sampling(config, 2), tmp_path / "parts", cache=cache.folder)
     train(sampling(config, 3), tmp_path / "parts", if_exists="resume", cache=cache.folder)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("usual", "whole", "parts")]

@@ -1,0 +1,223 @@
+"""A corpus in blocks of lines: encoded by several processes, kept as they get ready, and joined in the end.
+
+A block that was written is not encoded again, so a preparation that was killed continues with those that are missing.
+No process has more than a few blocks in memory.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.encoded import EncodedLines, save_joined
+from seq2seq_attn.corpora.front_end import FrontEnd, numbered
+from seq2seq_attn.errors import FailedError, UserError
+from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
+
+LINES = 100_000  # of a block
+NAMED = 100  # of a block, where each line names a recording or an image
+
+SIDES = "source", "target"
+
+FrontEnds = tuple[FrontEnd, Codec]  # source and target; the same object twice if they share one vocabulary
+Pair = tuple[str, str]
+
+
+class Block(NamedTuple):
+    """Neighboring pairs of a corpus."""
+
+    corpus: int  # its number among several
+    name: str  # of the corpus, for messages
+    first: int  # the number of the first line, from 1
+    source: list[str]
+    target: list[str]
+
+    def encode(self, front_ends: FrontEnds) -> EncodedBlock:
+        """The items of these pairs. UserError, with the number of the line: what a line names cannot be read."""
+        source, target = front_ends
+        read = numbered(source.items(self.source), f"{self.name}, ", self.first)
+        written = target.items(self.target, self.source)
+        return EncodedBlock(self.corpus, EncodedLines.of(read), EncodedLines.of(written))
+
+    def as_text(self) -> EncodedBlock:
+        """The lines themselves, in UTF-8."""
+        sides = (EncodedLines.of(np.frombuffer(line.encode(), np.uint8) for line in side) for side in self[3:])
+        return EncodedBlock(self.corpus, *sides)
+
+
+class TextLines(Sequence[str]):
+    """Lines whose text is not in memory until it is read."""
+
+    def __init__(self, lines: EncodedLines) -> None:
+        self.lines = lines
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, line: int) -> str: ...
+
+    @overload
+    def __getitem__(self, line: slice) -> list[str]: ...
+
+    def __getitem__(self, line: int | slice) -> str | list[str]:
+        if isinstance(line, slice):
+            return [self[each] for each in range(*line.indices(len(self)))]
+        return self.lines[line].tobytes().decode()
+
+
+class EncodedBlock(NamedTuple):
+    """The items of a block, in memory or memory-mapped."""
+
+    corpus: int
+    source: EncodedLines
+    target: EncodedLines
+
+    def save(self, folder: Path) -> None:
+        """Writes its files, and their checksums last."""
+        for side, lines in zip(SIDES, self[1:], strict=True):
+            save_joined([lines], folder, side)
+        record(folder, [path.name for path in folder.glob("*.npy")])
+
+    @classmethod
+    def load(cls, folder: Path, corpus: int) -> EncodedBlock | None:
+        """What `save` wrote, memory-mapped; None if it is not there, or not as it was written."""
+        try:
+            if has_sums(folder) and not damaged(folder):
+                return cls(corpus, *(EncodedLines.load(folder, side) for side in SIDES))
+        except (UserError, OSError, ValueError):
+            pass
+        return None
+
+
+def blocks_of(corpus: int, name: str, pairs: Iterable[Pair], lines: int) -> Iterator[Block]:
+    """The pairs of a corpus in blocks of this many lines."""
+    pairs, first = iter(pairs), 1
+    while some := list(islice(pairs, lines)):
+        yield Block(corpus, name, first, [source for source, _ in some], [target for _, target in some])
+        first += len(some)
+
+
+def encode_blocks(
+    blocks: Iterable[Block],
+    encode: Callable[[Block], EncodedBlock],
+    folder: Path,
+    processes: int,
+    say: Callable[[str], object] = lambda _: None,
+) -> list[EncodedBlock]:
+    """The items of all blocks, in their order.
+
+    A single block is encoded here, and stays in memory. Of several, each is written to a folder of its own in `folder`,
+    by one of `processes`; what is there from an earlier call on the same blocks is used. If `folder` cannot be written,
+    they stay in memory, too.
+
+    Raises:
+        UserError: A line cannot be read or encoded; then nothing is left in `folder`. Or it is full.
+        FailedError: A process was killed.
+    """
+    waiting = iter(blocks)
+    head = list(islice(waiting, 2))
+    if len(head) < 2:
+        return [encode(block) for block in head]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return [encode(block) for block in (*head, *waiting)]
+    kept = sum(has_sums(each) for each in folder.iterdir())
+    say(
+        f"encoding a corpus in blocks, once, with {processes} process{'es' if processes > 1 else ''}"
+        + (f"; {kept:,} blocks are there already" if kept else "")
+    )
+    try:
+        numbers = list(_written((each for part in (head, waiting) for each in part), encode, folder, processes))
+    except UserError as error:
+        if not isinstance(error, FailedError):
+            shutil.rmtree(folder, ignore_errors=True)  # other text is another corpus
+        raise
+    found = [EncodedBlock.load(_place(folder, number), corpus) for number, corpus in enumerate(numbers)]
+    if None in found:
+        raise FailedError(f"{_place(folder, found.index(None))}: damaged while others were written; run it again")
+    return [each for each in found if each is not None]
+
+
+def _written(
+    blocks: Iterable[Block], encode: Callable[[Block], EncodedBlock], folder: Path, processes: int
+) -> Iterator[int]:
+    """Yields the corpus of each block; when it ends, all of them are in the folder."""
+    running: deque[Future[None]] = deque()
+    with _pool(encode, processes) as pool:
+        for number, block in enumerate(blocks):
+            place = _place(folder, number)
+            if EncodedBlock.load(place, block.corpus) is None:
+                (place / SUMS).unlink(missing_ok=True)
+                if pool is None:
+                    encode(block).save(place)
+                else:
+                    running.append(pool.submit(_encode_to, place, block))
+            while len(running) > 2 * processes:  # the text of the others is not read yet
+                running.popleft().result()
+            yield block.corpus
+        while running:
+            running.popleft().result()
+
+
+def _place(folder: Path, number: int) -> Path:
+    return folder / f"{number:06}"
+
+
+_given: list[Callable[[Block], EncodedBlock]] = []  # in a process of a pool
+
+
+def _encode_to(folder: Path, block: Block) -> None:
+    _given[0](block).save(folder)
+
+
+@contextmanager
+def _pool(encode: Callable[[Block], EncodedBlock], processes: int) -> Iterator[Executor | None]:
+    """Processes that have what encodes; None where one is enough, or where processes cannot be copies of this one.
+
+    Copies need no import, and neither that front ends can be pickled, nor that a user's script guards its main part.
+    """
+    if processes < 2 or not sys.platform.startswith("linux"):
+        yield None
+        return
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"), _begin, (encode,))
+    try:
+        yield pool
+    except BrokenProcessPool:
+        raise FailedError(
+            "a process that encoded the corpus was killed, as the system does when memory runs out; run it again, "
+            "which continues with the blocks that are missing, or with fewer threads (OMP_NUM_THREADS=1)"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(encode: Callable[[Block], EncodedBlock]) -> None:
+    """In a new process, which ends with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, which has it too, ends its processes
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=_end_with_parent, daemon=True).start()
+    _given.append(encode)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
