@@ -88,7 +88,7 @@ def test_what_is_kept_is_written_in_its_order_and_named_for_training(files, tmp_
 
 def test_sides_of_different_lengths_are_refused(files, tmp_path):
     (tmp_path / "all.de").write_text("x\n")
-    with pytest.raises(UserError, match=r"all\.de has 1 lines"):
+    with pytest.raises(UserError, match=r"all\.de has 1"):
         s2s.data.prepare(files)
     with pytest.raises(UserError, match=r"all\.tsv, line 1"):
         s2s.data.prepare("all.tsv", columns=(0, 2))
