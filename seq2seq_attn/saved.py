@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -36,6 +37,15 @@ def copy_(tensors: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
     """Overwrites tensors in place by those of the same name."""
     for name, tensor in tensors.items():
         tensor.copy_(values[name])
+
+
+def checksum(module: nn.Module) -> str:
+    """SHA-256 of all weights and buffers: whether two modules have the same ones."""
+    digest = hashlib.sha256()
+    for name, weights in module.state_dict().items():
+        digest.update(f"{name} {tuple(weights.shape)}".encode())
+        digest.update(weights.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def mean_of_weights(paths: Sequence[Path]) -> bytes:

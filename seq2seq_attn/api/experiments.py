@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from seq2seq_attn.results.records import RUNS, run_folder
 from seq2seq_attn.results.results import RESULTS, Results
 from seq2seq_attn.runs import Say, messages
 from seq2seq_attn.strict import Strict, read_yaml
+from seq2seq_attn.training.processes import joined
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,19 +104,22 @@ def train_configured(
     from seq2seq_attn.runs.folder import reserved
     from seq2seq_attn.runs.train import train as train_run
 
-    with reserved(settings, folder, if_exists, given=given):
-        trained = train_run(
-            settings,
-            folder,
-            name=folder.name,
-            if_exists=if_exists,
-            **_progress(silent),
-            pretrained=pretrained,
-            given=given,
-            draw=draw_attention,
-        )
-        if settings.data.test is not None:
-            evaluate(trained, folder, say=messages(silent))
+    with joined() as processes:
+        silent = silent or not processes.is_first
+        with reserved(settings, folder, if_exists, given=given) if processes.is_first else nullcontext():
+            trained = train_run(
+                settings,
+                folder,
+                name=folder.name,
+                if_exists=if_exists,
+                **_progress(silent),
+                pretrained=pretrained,
+                given=given,
+                draw=draw_attention,
+                processes=processes,
+            )
+            if settings.data.test is not None:
+                processes.once(lambda: evaluate(trained, folder, say=messages(silent)))
     return Model(trained, folder)
 
 

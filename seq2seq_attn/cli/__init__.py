@@ -25,6 +25,7 @@ import typer
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.cli.console import say, sigterm_interrupts
 from seq2seq_attn.errors import UserError, file_of, how_to_install, one_line, shown
+from seq2seq_attn.training.processes import speaks
 
 PROGRAM = "seq2seq-attn"
 COMPLETION = "_SEQ2SEQ_ATTN_COMPLETE"  # the environment variable by which a shell asks for completions
@@ -129,5 +130,6 @@ def _discard_stdout() -> None:
 
 
 def _refuse(message: str, code: int = 2) -> int:
-    say(f"{PROGRAM}: {one_line(message)}")
+    if speaks():
+        say(f"{PROGRAM}: {one_line(message)}")
     return code

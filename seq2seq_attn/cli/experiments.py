@@ -26,6 +26,7 @@ from seq2seq_attn.cli.arguments import (
 )
 from seq2seq_attn.cli.console import answer, say
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.training.processes import LostProcessError, joined, launched, speaks
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.schedule import IfDone
@@ -93,7 +94,7 @@ def train(
     if resume and overwrite:
         raise UserError("--resume continues a run and --overwrite deletes it; give one of them")
     run = output or RUNS / config.stem
-    with _resumable(f"{run} keeps what was trained up to its last checkpoint", "--resume"):
+    with _resumable(f"{run} keeps what was trained up to its last checkpoint", "--resume"), joined() as processes:
         from seq2seq_attn.api.experiments import train_configured
         from seq2seq_attn.api.scores import Scores
         from seq2seq_attn.runs.folder import IfExists, refuse_source
@@ -107,7 +108,10 @@ def train(
         if start is not None:
             given.append(("training.start_from", str(start)))
         settings = read_configuration(read_yaml(config), given, config)
-        metrics = train_configured(settings, run, if_exists, set(map(overridden_key, given))).metrics
+        model = train_configured(settings, run, if_exists, set(map(overridden_key, given)))
+        if not processes.is_first:
+            return
+        metrics = model.metrics
         trained = metrics["training"]
         best, label = trained["best"], settings.monitored.label
         reached = "no validation yet" if best is None else f"best validation {label} {best:.2f}"
@@ -269,12 +273,22 @@ def _say_next(run: Path, *more: str) -> None:
 
 @contextmanager
 def _resumable(kept: str, *more: str) -> Iterator[None]:
-    """On Ctrl-C or SIGTERM, prints what is kept and the command to continue, this one with `more`."""
+    """On Ctrl-C or SIGTERM, prints what is kept and the command to continue, this one with `more`.
+
+    Where one of the processes of a training has ended, the error of another one says so.
+    """
     try:
         yield
     except KeyboardInterrupt:
-        say(f"interrupted; {kept}; continue with:\n  {_this_command(_program(), *more)}")
+        if speaks():
+            say(f"interrupted; {kept}; continue with:\n  {_this_command(_program(), *more)}")
         raise
+    except LostProcessError as error:
+        launch = launched()
+        again = f"continue with: {_this_command(_program(), *more)}"
+        if launch is not None and launch.restarts_left > 0:
+            again = "its launcher continues it"
+        raise LostProcessError(f"{error}; {kept}; {again}") from None
 
 
 def _this_command(program: Sequence[str] = ("seq2seq-attn",), *more: str) -> str:
@@ -287,7 +301,9 @@ def _this_command(program: Sequence[str] = ("seq2seq-attn",), *more: str) -> str
 
 
 def _program() -> list[str]:
-    """How this process was started."""
+    """How this process was started, or all of those that train one model."""
+    if (launch := launched()) is not None and launch.world > 1:
+        return list(launch.command)
     path = Path(sys.argv[0])
     if path.name == "__main__.py":
         return [sys.executable, "-m", "seq2seq_attn"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -58,6 +60,7 @@ from seq2seq_attn.runs.folder import (
     IfExists,
     changed_surroundings,
     clear,
+    is_run,
     may_resume,
     metrics_content,
     phase_changes,
@@ -72,13 +75,14 @@ from seq2seq_attn.runs.plugin import FOLDER, run_files, run_values
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, read_sessions, session
 from seq2seq_attn.runs.warm_start import WarmStart
-from seq2seq_attn.saved import weights_content
+from seq2seq_attn.saved import checksum, weights_content
 from seq2seq_attn.training.batches import EncodedPairs
 from seq2seq_attn.training.checkpoints import trained_state
 from seq2seq_attn.training.divergence import DivergenceError
 from seq2seq_attn.training.freezing import frozen_parameters
 from seq2seq_attn.training.loggers import PROJECT, Pictures, TrackedRun, require_loggers
 from seq2seq_attn.training.loop import Validation, fit
+from seq2seq_attn.training.processes import ALONE, Processes
 from seq2seq_attn.training.randomness import seeded
 
 Draw = Callable[[TrainedModel, Sequence[str], Sequence[str]], Sequence[NDArray[np.uint8]]]
@@ -99,6 +103,7 @@ def train(
     given: Collection[str] = (),
     group: str | None = None,
     draw: Draw | None = None,
+    processes: Processes = ALONE,
 ) -> TrainedModel:
     """Trains the model of a configuration into a run folder; returns it with the weights of the best validation.
 
@@ -109,15 +114,26 @@ def train(
     runs on the same text share; by default it is beside the run folder. `given` are the keys of the configuration that
     were given as overrides: a run that is resumed may have another learning rate or schedule only if they name it.
     `group` is the experiment of the run, for the programs in `training.loggers`. `draw` makes pictures of the
-    attention with which the model predicts some targets, for them as well.
+    attention with which the model predicts some targets, for them as well. All `processes` call this with the same
+    arguments; the first of them holds the folder and writes to it, and the others say nothing.
 
     Raises UserError for invalid data or a loss that is not finite, BusyError for a folder that another process trains
     into; Ctrl-C is KeyboardInterrupt, and leaves the last checkpoint.
     """
     _require_device_and_packages(config)
+    if processes.once(lambda: _is_begun_by(processes, folder)):
+        if_exists = "resume"
+        say(f"{name}: started again by its launcher; continues from the last checkpoint")
     # Codecs and weights must not depend on what ran before in this process.
-    with reserved(config, folder, if_exists, given=given), seeded(config.seed):
-        return _train(config, folder, name, if_exists, say, bar, pretrained, cache, given, group, draw)
+    holds = reserved(config, folder, if_exists, given=given) if processes.is_first else nullcontext()
+    with holds, seeded(config.seed):
+        return _train(config, folder, name, if_exists, say, bar, pretrained, cache, given, group, draw, processes)
+
+
+def _is_begun_by(processes: Processes, folder: Path) -> bool:
+    """Whether the launcher has started these processes again, in the same job that began the run in the folder."""
+    has_record = processes.restarts > 0 and is_run(folder) and (folder / PROVENANCE).exists()
+    return has_record and read_sessions(folder)[-1].get("job") == processes.job
 
 
 def _require_device_and_packages(config: Config) -> None:
@@ -147,6 +163,7 @@ def _train(
     given: Collection[str],
     group: str | None,
     draw: Draw | None,
+    processes: Processes,
 ) -> TrainedModel:
     """`train` in a folder that is locked."""
     data = config.data
@@ -155,12 +172,13 @@ def _train(
     # Its errors should appear before training, not after.
     test = None if data.test is None else read_test(data.test, source_words(config))
     own_files = run_files(config)  # its errors, too
-    resuming = may_resume(config, folder, if_exists, given)
-    if resuming:
+    resuming = processes.once(lambda: may_resume(config, folder, if_exists, given))
+    if resuming and processes.is_first:
         trained = trained_state(folder)
         config.training.require_length(trained.epoch, trained.step, folder)
-    started = session(config)  # files may change during training
-    if resuming:
+    # Files may change during training.
+    started = session(config) | processes.record() if processes.is_first else {}
+    if resuming and processes.is_first:
         if changes := phase_changes(config, folder):
             started["phase"] = {"step": trained.step, "changed": changes}
             listed = ", ".join(f"{key}={new} (was {old})" for key, (old, new) in changes.items())
@@ -172,22 +190,23 @@ def _train(
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     digest_once = functools.cache(digest)  # of recordings and images, which several steps need
     start = None if resuming or config.training.start_from is None else WarmStart(config.training.start_from)
-    if resuming:
-        front_ends = load_front_ends(folder, config)
-    else:
-        front_ends = (start and start.front_ends(config)) or cached_front_ends(config, shared, digest_once)
-    source, target = front_ends
-    if start is not None:
-        started["start_from"] = start.record()
-    if (named := named_files(data.train, source, digest_once)) is not None:
-        started["named_files"] = named
-    if resuming and read_sessions(folder)[0].get("named_files") != named:
-        raise UserError(
-            f"{data.train.paths[0]}: what its lines name is not what {folder} was trained with (another SHA-256); "
-            f"restore it, name another folder, or replace the run with --overwrite"
-        )
-    training, kept = _usable_pairs(config, front_ends, shared, digest_once, is_training=True)
-    validation, kept_to_validate = _usable_pairs(config, front_ends, shared, digest_once, is_training=False)
+    with processes.first_before_others():  # who find in the cache what it has prepared
+        if resuming:
+            front_ends = load_front_ends(folder, config)
+        else:
+            front_ends = (start and start.front_ends(config)) or cached_front_ends(config, shared, digest_once)
+        source, target = front_ends
+        if start is not None:
+            started["start_from"] = start.record()
+        if (named := named_files(data.train, source, digest_once)) is not None:
+            started["named_files"] = named
+        if resuming and read_sessions(folder)[0].get("named_files") != named:
+            raise UserError(
+                f"{data.train.paths[0]}: what its lines name is not what {folder} was trained with (another SHA-256); "
+                f"restore it, name another folder, or replace the run with --overwrite"
+            )
+        training, kept = _usable_pairs(config, front_ends, shared, digest_once, is_training=True)
+        validation, kept_to_validate = _usable_pairs(config, front_ends, shared, digest_once, is_training=False)
     require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
     of_weights = {
@@ -226,8 +245,8 @@ def _train(
         sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
     shares = f" ({model.parameters() - frozen:,} trained, {frozen:,} frozen)" if frozen else ""
     say(
-        f"{name}: {_device(config)}, {config.training.precision}; {model.parameters():,} parameters{shares}; {kept}, "
-        f"validation {kept_to_validate}; vocabulary {sizes}; "
+        f"{name}: {_device(config, processes)}, {config.training.precision}; "
+        f"{model.parameters():,} parameters{shares}; {kept}, validation {kept_to_validate}; vocabulary {sizes}; "
         f"unknown words: {', '.join(f'{part} {counts}' for part, counts in unknown.items())}"
     )
     for warning in (
@@ -242,49 +261,55 @@ def _train(
     pictures = None
     if config.training.attention_pictures and not translator.attends:
         say(f"{name}: training.attention_pictures: this model has no attention weights to draw")
-    elif config.training.attention_pictures and draw is not None:
+    elif config.training.attention_pictures and draw is not None and processes.is_first:
         pictures = functools.partial(_pictures, model, validation_pairs, validation.mixture.draw(0, 0), draw)
-    files = {CONFIG: config_content(config)}
-    if resuming:  # a run that had ended may go on, and be interrupted: until its new end, it has no scores
-        unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
-        files[METRICS] = metrics_content(unended)
-    else:
-        clear(folder)
-        begun: dict[str, Any] = {
-            "initial_weights": _checksum(translator),
-            "validation": unknown["validation"].shares,
-        }
-        if coverage:
-            begun["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
-        files |= front_end_files(source, target) | {METRICS: metrics_content(begun)}
-        files |= {f"{FOLDER}/{file}": content for file, content in own_files.items()}
-    write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})  # of the cleared folder
+    tracked = TrackedRun(name)
+    if processes.is_first:
+        files = {CONFIG: config_content(config)}
+        if resuming:  # a run that had ended may go on, and be interrupted: until its new end, it has no scores
+            unended = {key: each for key, each in read_metrics(folder).items() if key not in ("training", "test")}
+            files[METRICS] = metrics_content(unended)
+        else:
+            clear(folder)
+            begun: dict[str, Any] = {
+                "initial_weights": checksum(translator),  # whether runs of different arms began with the same ones
+                "validation": unknown["validation"].shares,
+            }
+            if coverage:
+                begun["pretrained_embeddings"] = {side: each._asdict() for side, each in coverage.items()}
+            files |= front_end_files(source, target) | {METRICS: metrics_content(begun)}
+            files |= {f"{FOLDER}/{file}": content for file, content in own_files.items()}
+        write_recorded(folder, files | {PROVENANCE: provenance_content(folder, started)})  # of the cleared folder
+        tracked = _tracked(config, folder, name, group)._replace(pictures=pictures)
     try:
         fitted = fit(
             model.translator,
             config.training,
             training,
             validation,
-            validation_score(model, validation_sets, say=lambda text: say(f"{name}: {text}")),
+            validation_score(model, validation_sets, lambda text: say(f"{name}: {text}"), processes),
             folder,
             name,
             resume=resuming,
             bar=bar,
             say=lambda text: say(f"{name}: {text}"),
-            tracked=_tracked(config, folder, name, group)._replace(pictures=pictures),
+            tracked=tracked,
             optimizer=optimizer,
+            processes=processes,
         )
     except DivergenceError as error:
-        rows = [batch.rows for batch in error.batches if batch.rows is not None]
+        own = [batch.rows for batch in error.batches if batch.rows is not None]
+        rows = [each for one in processes.gather(own) for each in one]
         if not rows:
             raise
-        write_recorded(folder, {SKIPPED: _batch_content(np.concatenate(rows), data.train)})
+        if processes.is_first:
+            write_recorded(folder, {SKIPPED: _batch_content(np.concatenate(rows), data.train)})
         raise UserError(f"{error}; the sentences of this batch are in {folder / SKIPPED}") from None
     translator.eval()
-    write_recorded(folder, {MODEL: weights_content(translator)})
-    record_logs(folder)
-    metrics = {"parameters": model.parameters(), "training": fitted._asdict()}
-    write_metrics(folder, metrics)
+    if processes.is_first:
+        write_recorded(folder, {MODEL: weights_content(translator)})
+        record_logs(folder)
+        write_metrics(folder, {"parameters": model.parameters(), "training": fitted._asdict()})
     return model
 
 
@@ -320,21 +345,13 @@ def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
     return "".join(f"{json.dumps(found[row], ensure_ascii=False)}\n" for row in rows.tolist()).encode()
 
 
-def _checksum(translator: Seq2Seq) -> str:
-    """SHA-256 of all weights: whether runs of different arms began with the same ones."""
-    checksum = hashlib.sha256()
-    for name, weights in translator.state_dict().items():
-        checksum.update(f"{name} {tuple(weights.shape)}".encode())
-        checksum.update(weights.cpu().contiguous().numpy().tobytes())
-    return checksum.hexdigest()
-
-
-def _device(config: Config) -> str:
-    """The device that a run trains on, for its first message."""
+def _device(config: Config, processes: Processes) -> str:
+    """The devices that a run trains on, for its first message."""
+    several = f"{processes.world} processes, each on " if processes.world > 1 else ""
     threads = torch.get_num_threads()
     if on_cuda(config.training.accelerator):
-        return str(torch.cuda.get_device_name())
-    return f"CPU with {threads} thread{'s' if threads > 1 else ''}"
+        return f"{several}{torch.cuda.get_device_name()}"
+    return f"{several}CPU with {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _usable_pairs(
@@ -431,10 +448,16 @@ def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | N
     )
 
 
-def validation_score(model: TrainedModel, sets: Sequence[ParallelCorpus], say: Say = lambda _: None) -> Validation:
+def validation_score(
+    model: TrainedModel,
+    sets: Sequence[ParallelCorpus],
+    say: Say = lambda _: None,
+    processes: Processes = ALONE,
+) -> Validation:
     """The main metric of greedy translations: beam search takes several times as long and tracks progress no better.
 
-    It is that of all validation sets together; where there are several, `say` gets a line with the score of each.
+    It is that of all validation sets together; where there are several, `say` gets a line with the score of each. The
+    processes share out the sources, and the first one scores their translations; the others return NaN.
     """
     greedy = model.config.search.greedy()
     metric = model.config.evaluation.main
@@ -447,7 +470,11 @@ def validation_score(model: TrainedModel, sets: Sequence[ParallelCorpus], say: S
 
     def score(_: Seq2Seq) -> float:
         # A new model, because its forms hold the weights of the epoch.
-        counts = counting.count(replace(model, forms={}).translate(pairs.source, greedy))
+        own = pairs.source[processes.rank :: processes.world]
+        outputs = processes.interleave(replace(model, forms={}).translate(own, greedy))
+        if not processes.is_first:
+            return math.nan
+        counts = counting.count(outputs)
         if len(sets) > 1:
             alone = zip(counting.score(np.add.reduceat(counts, starts)), sets, strict=True)
             said = (f"{value:.{metric.digits}f} on {each.name}" for value, each in alone)

@@ -26,6 +26,11 @@ class Batch(NamedTuple):
     links: TokenLinks | None = None  # for guided alignment
     rows: NDArray[np.int64] | None = None  # the indices of the pairs in their corpus, if they have any
 
+    @property
+    def pairs(self) -> int:
+        """Their number; of several processes, one may have none of a batch."""
+        return len(self.target.lengths)
+
     def to(self, device: torch.device) -> Batch:
         """The batch with its tensors on the device; lengths stay on the CPU, where packing needs them."""
         links = None if self.links is None else self.links.to(device)
@@ -39,13 +44,17 @@ class Batch(NamedTuple):
 
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches with one half of the pairs each."""
-        pairs = torch.arange(len(self.target.lengths))
+        pairs = torch.arange(self.pairs)
         middle = len(pairs) // 2
         return self.select(pairs[:middle]), self.select(pairs[middle:])
 
     def twice(self) -> Batch:
         """The batch with a copy of all its pairs after them."""
-        return self.select(torch.arange(len(self.target.lengths)).repeat(2))
+        return self.select(torch.arange(self.pairs).repeat(2))
+
+
+_NO_TOKENS = Tokens(torch.zeros((0, 0), dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
+NO_PAIRS = Batch(_NO_TOKENS, _NO_TOKENS, rows=np.zeros(0, dtype=np.int64))
 
 
 class Dataset(Protocol):
@@ -67,7 +76,10 @@ class Dataset(Protocol):
         ...
 
     def shard(self, rank: int, world: int) -> Dataset:
-        """The share of one of `world` processes: together, their n-th batches are the n-th batch of this dataset."""
+        """The share of one of `world` processes: together, their n-th batches are the n-th batch of this dataset.
+
+        A share of no pairs is a batch of none, such as `NO_PAIRS`.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -135,6 +147,8 @@ class EncodedPairs:
     def _batch(
         self, source: EncodedLines, target: EncodedLines, places: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> Batch:
+        if not len(rows):
+            return NO_PAIRS
         links = None if self.links is None else self.links.of(rows)
         return Batch(self.collate(source.select(places)), pad(target.select(places)), links, rows)
 

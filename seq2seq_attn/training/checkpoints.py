@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, field
 from pathlib import Path
@@ -62,6 +62,7 @@ class _Values:
     state: TrainingState
     python: list[Any]
     numpy: list[Any]
+    others: list[tuple[list[Any], list[Any]]] = field(default_factory=list)  # of further processes; left out if none
 
 
 _VALUES = TypeAdapter(_Values)
@@ -82,7 +83,7 @@ class Checkpoint(NamedTuple):
 
     state: TrainingState
     tensors: dict[str, Tensor]
-    random: RandomStates
+    random: Sequence[RandomStates]  # of each process
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
@@ -90,10 +91,13 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
     UserError: it cannot be written, or reads otherwise than it was written.
     """
-    random = checkpoint.random
-    states = {"torch": random.torch} | {f"cuda.{device}": state for device, state in enumerate(random.cuda)}
-    tensors = checkpoint.tensors | {f"random.{name}": state for name, state in states.items()}
-    values = json.dumps(asdict(_Values(checkpoint.state, random.python, random.numpy)))
+    tensors = dict(checkpoint.tensors)
+    for rank, random in enumerate(checkpoint.random):
+        states = {"torch": random.torch} | {f"cuda.{device}": state for device, state in enumerate(random.cuda)}
+        tensors |= {f"{_random(rank)}{name}": state for name, state in states.items()}
+    first, *others = ((each.python, each.numpy) for each in checkpoint.random)
+    values = asdict(_Values(checkpoint.state, *first, others))
+    metadata = {"values": json.dumps(values if others else {k: v for k, v in values.items() if k != "others"})}
     written = hashlib.sha256()
 
     def install(unfinished: Path, path: Path) -> None:
@@ -109,7 +113,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
     path = folder / LAST
     with replacing(path, install) as unfinished, explained(path), unfinished.open("wb") as file:
-        for piece in _safetensors(tensors, {"values": values}):
+        for piece in _safetensors(tensors, metadata):
             written.update(piece)
             file.write(piece)
 
@@ -132,13 +136,24 @@ def _safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> 
         yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data
 
 
+def _random(rank: int) -> str:
+    """How the names of the random states of a process begin."""
+    return f"random.{rank}." if rank else "random."
+
+
 def read_checkpoint(
-    folder: Path, expected: Mapping[str, Tensor], say: Callable[[str], object], optional: str | None = None
+    folder: Path,
+    expected: Mapping[str, Tensor],
+    say: Callable[[str], object],
+    optional: str | None = None,
+    *,
+    is_owner: bool = True,
 ) -> Checkpoint:
     """The last checkpoint of a run, or the one before it if that is damaged, as `say` tells; it is then the last one.
 
     Damaged is also one whose tensors do not have the names, shapes and types of the `expected` ones, of which only
-    those that begin with `optional` may be missing. The random states of the process become those of the checkpoint.
+    those that begin with `optional` may be missing. The random states of the process become those of the first process
+    of the checkpoint. Only the owner of the folder writes to it.
 
     UserError: neither is whole.
     """
@@ -147,7 +162,7 @@ def read_checkpoint(
         try:
             checkpoint = _read(checked(folder, name))
             _require_alike(checkpoint.tensors, expected, optional)
-            checkpoint.random.restore()
+            checkpoint.random[0].restore()
         except (UserError, OSError):
             continue
         except (ValueError, TypeError, OverflowError, RuntimeError) as error:
@@ -155,6 +170,8 @@ def read_checkpoint(
             continue
         if name == PREVIOUS and (folder / LAST).exists():
             say(f"{folder / LAST}: damaged; continuing from the checkpoint before it, {PREVIOUS}")
+        if not is_owner:
+            return checkpoint
         with explained(folder / LAST):
             last: dict[str, str | None] = {LAST: sha256(path)}
             with recording(folder, last if name == LAST else last | {PREVIOUS: None}):
@@ -204,9 +221,13 @@ def _read(path: Path) -> Checkpoint:
         first = error.errors(include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     random = {name: tensors.pop(name) for name in list(tensors) if name.startswith("random.")}
-    if (state := random.pop("random.torch", None)) is None:
-        raise ValueError("random.torch: missing")
-    return Checkpoint(values.state, tensors, RandomStates(values.python, values.numpy, state, [*random.values()]))
+    states = []
+    for rank, (python, numpy) in enumerate([(values.python, values.numpy), *values.others]):
+        if (state := random.pop(f"{_random(rank)}torch", None)) is None:
+            raise ValueError(f"{_random(rank)}torch: missing")
+        cuda = [random[name] for name in random if name.startswith(f"{_random(rank)}cuda.")]
+        states.append(RandomStates(python, numpy, state, cuda))
+    return Checkpoint(values.state, tensors, states)
 
 
 def _require_alike(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], optional: str | None) -> None:

@@ -1,8 +1,8 @@
 """The training loop in plain torch: from the first step, or the last checkpoint, to the weights of the best validation.
 
 `Loop.run` is all of it: epochs, the steps of each, and `Loop.after_step` for validations, checkpoints and the end;
-`Loop.step` is a step. One process trains. Several would change the three places that say "several processes": each
-takes its share of the batches; losses are sums over tokens, divided by the tokens of all; and one decides for all.
+`Loop.step` is a step. Several processes may train one model (`processes.py`): each has its share of every batch and of
+the validation, `combine` makes of their gradients that of the batch, and the first of them decides for all and writes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from seq2seq_attn.models.head import Loss
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is_synchronous
-from seq2seq_attn.saved import copy_, unique_tensors
+from seq2seq_attn.saved import checksum, copy_, unique_tensors
 from seq2seq_attn.training.average import WeightAverage, evaluating
 from seq2seq_attn.training.batches import Batch, Dataset
 from seq2seq_attn.training.checkpoints import Checkpoint, TrainingState, keep_epoch, read_checkpoint, write_checkpoint
@@ -34,8 +34,9 @@ from seq2seq_attn.training.freezing import freezing
 from seq2seq_attn.training.loggers import TrackedRun
 from seq2seq_attn.training.loss import refuse_r_drop_without_dropout, token_loss, training_loss
 from seq2seq_attn.training.optimizer import Updates
+from seq2seq_attn.training.processes import ALONE, Processes
 from seq2seq_attn.training.progress import Curves, ProgressLines
-from seq2seq_attn.training.randomness import RandomStates
+from seq2seq_attn.training.randomness import RandomStates, separate
 
 
 class Validation(NamedTuple):
@@ -78,6 +79,7 @@ def fit(
     say: Callable[[str], object] = lambda _: None,
     tracked: TrackedRun | None = None,
     optimizer: Mapping[str, Tensor] | None = None,
+    processes: Processes = ALONE,
 ) -> Fitted:
     """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; then loads the best weights.
 
@@ -85,13 +87,14 @@ def fit(
     `config` now allows more epochs or more patience. `name` begins each line of progress; use `bar=False` if several
     runs share a terminal, None for no progress at all. Without `scoring`, the loss alone is validated and monitored.
     `tracked` is what the loggers of the configuration are told of the run. `optimizer` has the tensors of another run's
-    optimizer, which this one begins with.
+    optimizer, which this one begins with. All `processes` call this with the same arguments; `score` of `scoring` may
+    share out its work, and that of the first one counts.
 
     KeyboardInterrupt leaves the last checkpoint. UserError: training diverges, memory runs out, a file cannot be
     written, or there is no whole checkpoint to resume from.
     """
     with freezing(model, config.freeze):
-        loop = Loop(fuse(model), config, training, validation, scoring, folder)
+        loop = Loop(fuse(model), config, training, validation, scoring, folder, processes)
         if resume:
             loop.restore(say)
         elif optimizer is not None:
@@ -131,10 +134,12 @@ class Loop:
         validation: Iterable[Batch],
         scoring: Validation | None,
         folder: Path,
+        processes: Processes = ALONE,
     ) -> None:
         self.device = torch.device(device_type(config.accelerator))
-        self.model, self.config, self.folder = model.to(self.device), config, folder
-        self.training, self.validation, self.scoring = training, validation, scoring
+        self.model, self.config, self.folder, self.processes = model.to(self.device), config, folder, processes
+        self.training = training if processes.world == 1 else training.shard(processes.rank, processes.world)
+        self.validation, self.scoring = validation, scoring
         self.monitor = LOSS if scoring is None or config.monitor == "loss" else scoring.metric
         self.steps = config.all_steps(len(training))
         self.state = TrainingState(optimizer=config.optimizer.model_dump(mode="json"))
@@ -147,6 +152,8 @@ class Loop:
         self.skipped = SkippedSteps(model, config)
         # Reading a value makes an accelerator wait.
         self.read_every, self.log_every = (1, 10) if is_synchronous(self.epoch_negative) else (50, 50)
+        self.due = self.end = math.inf  # when a checkpoint is written, and training ends: only the first has a clock
+        self.is_due = self.is_late = False
         self.stopped: Limit | None = None  # the option that has ended training
 
     def run(self, name: str, bar: bool | None, tracked: TrackedRun) -> None:
@@ -154,10 +161,14 @@ class Loop:
         config, state = self.config, self.state
         self.updates.begin(state.phase_step, self.steps, config.epoch_steps(len(self.training)))
         self._mark = time.perf_counter()
-        self.due = self._mark + INTERVAL
-        self.end = math.inf if config.max_hours is None else self._mark + 3600 * config.max_hours
+        if self.processes.is_first:
+            self.due = self._mark + INTERVAL
+            self.end = math.inf if config.max_hours is None else self._mark + 3600 * config.max_hours
+        if self.processes.world > 1 and self.random is None:
+            separate(self.processes.rank)
+        self.processes.require_equal(lambda: checksum(self.model), state.step)
         with (
-            Curves(self.folder, config.loggers, tracked, state.step) as self.curves,
+            Curves(self.folder, config.loggers if self.processes.is_first else (), tracked, state.step) as self.curves,
             ProgressLines(name, bar, state.step, self.steps, self.scoring and self.scoring.metric.label) as self.lines,
         ):
             if config.start_from is not None and state.best_score is None:  # what a warm start begins with
@@ -173,7 +184,7 @@ class Loop:
         """A step for each batch of the epoch that the state does not contain yet, or for every `accumulate` of them."""
         config, state = self.config, self.state
         self.training.set_epoch(state.epoch)
-        batches = iter(self.training)  # may draw numbers; several processes: each iterates over its `shard`
+        batches = iter(self.training)  # may draw numbers
         if state.batch and self.random is not None:
             self.random.restore()  # within an epoch, after those numbers
         elif not state.batch:
@@ -193,20 +204,19 @@ class Loop:
 
     def after_step(self, *, ends_epoch: bool = False) -> None:
         """Validates and writes a checkpoint when it is time for them."""
-        # Several processes: the first of them validates, decides and saves, and tells the others.
         config, state = self.config, self.state
         validates = config.validates_after(state.step, state.epoch + 1 if ends_epoch else None)
-        now = time.perf_counter()
-        if not (validates or ends_epoch or now >= min(self.due, self.end)):
+        if not (validates or ends_epoch or self.is_due):
             return
         self.skipped.require_health(state)
         scores = self.validate() if validates else {}
         self._count_seconds()
         if ends_epoch:
             state.epoch, state.batch = state.epoch + 1, 0
-            if config.keep_epochs:
+            self.processes.require_equal(lambda: checksum(self.model), state.step)
+            if config.keep_epochs and self.processes.is_first:
                 keep_epoch(self.folder, self.model, state.epoch, config.keep_epochs)
-        self.stopped = config.limit_reached(state.epoch, state.step, state.since_best, is_late=now >= self.end)
+        self.stopped = config.limit_reached(state.epoch, state.step, state.since_best, is_late=self.is_late)
         self.save()
         if validates or ends_epoch:
             loss = self.epoch_negative.item() / max(1, state.epoch_tokens)
@@ -216,7 +226,8 @@ class Loop:
     def step(self, batches: Sequence[Batch]) -> None:
         """Forward, backward, clip, step. A step whose loss or gradient is not finite changes no weight."""
         config, state, weights = self.config, self.state, list(self.weights.values())
-        if config.r_drop and state.step == 0:
+        batches = [batch for batch in batches if batch.pairs]  # several processes: some may have no pair of a batch
+        if config.r_drop and state.step == 0 and batches:
             refuse_r_drop_without_dropout(self.model, batches[0], config.r_drop)
         loss, negative, count = self.add_gradient(batches)
         norm = get_total_norm([weight.grad for weight in weights if weight.grad is not None])
@@ -238,19 +249,33 @@ class Loop:
     def add_gradient(self, batches: Sequence[Batch]) -> Loss:
         """Adds the gradient of the mean loss of a target token in these batches to that of the weights.
 
-        Where memory runs out, two halves of each batch give the same gradient: their losses are sums over tokens,
-        divided by the tokens of all batches.
+        On return, loss and gradient are those of the batches of all processes.
         """
-        # Several processes: the tokens are those of all of them, and so are, on return, the loss and the gradient.
+        loss, is_split = self._own_gradient(batches)
+        now = time.perf_counter()
+        flags = is_split, now >= min(self.due, self.end), now >= self.end
+        loss, (is_split, self.is_due, self.is_late) = self.processes.combine([*self.weights.values()], loss, flags)
+        self.state.split_steps += is_split
+        return loss
+
+    def _own_gradient(self, batches: Sequence[Batch]) -> tuple[Loss, bool]:
+        """As `add_gradient`, for the batches of this process, and whether they were halved because memory ran out.
+
+        Two halves of each batch give the same gradient: their losses are sums over tokens, divided by the tokens of all
+        batches.
+        """
+        if not batches:
+            zero = torch.zeros_like(self.epoch_negative)
+            return Loss(zero, zero, 0), False
         count = int(sum(batch.target.lengths.sum() for batch in batches))
         try:
-            return self._backward(batches, count)
+            return self._backward(batches, count), False
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         # Here, because `except` keeps the graph alive.
-        largest = max(batches, key=lambda batch: len(batch.source.lengths))
-        pairs = len(largest.source.lengths)
+        largest = max(batches, key=lambda batch: batch.pairs)
+        pairs = largest.pairs
         sizes = " and ".join(str(int(side.lengths.max())) for side in (largest.source, largest.target))
         about = f"ran out in a batch of {pairs} sentence pairs with up to {sizes} tokens"
         if pairs == 1:
@@ -260,9 +285,7 @@ class Loop:
         self.updates.optimizer.zero_grad()  # a part of the gradient may have been computed
         free_memory()
         with explained_memory(f"{about}, and in a half of it; lower training.batch_size={self.config.batch_size}"):
-            loss = self._backward([half for batch in batches for half in batch.halves()], count)
-        self.state.split_steps += 1
-        return loss
+            return self._backward([half for batch in batches for half in batch.halves()], count), True
 
     def _backward(self, batches: Sequence[Batch], count: int) -> Loss:
         losses = []
@@ -298,19 +321,19 @@ class Loop:
         return scores
 
     def _scores(self) -> dict[str, float]:
-        negative, count = 0.0, 0
-        for batch in self.validation:
+        own = []
+        for batch in islice(self.validation, self.processes.rank, None, self.processes.world):
             with self._autocast():
                 loss = token_loss(self.model, batch.to(self.device))
-            negative += loss.negative.item()
-            count += loss.tokens
-        scores = {"loss": negative / max(1, count)}
+            own.append((loss.negative.item(), loss.tokens))
+        losses = self.processes.interleave(own)
+        scores = {"loss": sum(negative for negative, _ in losses) / max(1, sum(count for _, count in losses))}
         if self.scoring is not None:
             with explained_memory(
                 "ran out while the validation set was decoded; lower search.batch_size or search.batch_tokens"
             ):
                 scores["score"] = self.scoring.score(self.model)
-        return scores
+        return self.processes.once(lambda: scores)
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the training, by name: a checkpoint is written from them, and read into them."""
@@ -328,8 +351,11 @@ class Loop:
         start = time.perf_counter()
         self.state.plateau = self.updates.plateau_state
         self.state.data = self.training.state_dict()
+        random = self.processes.gather(RandomStates.now())
+        if not self.processes.is_first:
+            return
         self.curves.save(self.state)
-        write_checkpoint(self.folder, Checkpoint(self.state, self.tensors(), RandomStates.now()))
+        write_checkpoint(self.folder, Checkpoint(self.state, self.tensors(), random))
         end = time.perf_counter()
         self.due = end + max(INTERVAL, (end - start) / SHARE)
 
@@ -337,17 +363,33 @@ class Loop:
         """Continues from the last checkpoint, to the same bits as without an interruption."""
         optional = self.updates.prepare_to_read()
         expected, phase = self.tensors(), self.state.optimizer
-        self.state, tensors, self.random = read_checkpoint(self.folder, expected, say, optional)
-        state = self.state
+        with self.processes.first_before_others():
+            is_owner = self.processes.is_first
+            state, tensors, random = read_checkpoint(self.folder, expected, say, optional, is_owner=is_owner)
+        self.state = state
         self.config.require_length(state.epoch, state.step, self.folder)
         copy_({name: tensor for name, tensor in expected.items() if name in tensors}, tensors)
         self.updates.forget_others(tensors)
         self.training.load_state_dict(state.data)
+        self._restore_random(random, say)
         if state.optimizer in ({}, phase):
             self.updates.plateau_state = state.plateau
         else:  # another rate or schedule: a new phase
             state.optimizer, state.phase_step, state.since_best = phase, state.step, 0
         self.stopped = self.config.limit_reached(state.epoch, state.step, state.since_best)
+
+    def _restore_random(self, states: Sequence[RandomStates], say: Callable[[str], object]) -> None:
+        """Those of the process with this rank, if the checkpoint is of as many processes."""
+        rank, world = self.processes.rank, self.processes.world
+        if len(states) == world:
+            states[rank].restore()
+        else:
+            say(
+                f"continues with {_processes(world)}, but was trained with {_processes(len(states))} up to step "
+                f"{self.state.step:,}: batches and steps stay the same, dropout draws other numbers"
+            )
+            separate(rank)
+        self.random = RandomStates.now()
 
     def _count_seconds(self) -> float:
         """The seconds since the last call, after adding them."""
@@ -356,3 +398,7 @@ class Loop:
         self.state.seconds += elapsed
         self.state.epoch_seconds += elapsed
         return elapsed
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"

@@ -38,6 +38,14 @@ class RandomStates(NamedTuple):
             torch.cuda.set_rng_state(state, device)
 
 
+def separate(rank: int) -> None:
+    """From now on, each of several processes that had the same states draws numbers of its own."""
+    seed = int(torch.randint(2**62, ())) + rank
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Random numbers in the block depend on the seed alone, and the block does not change those that follow it."""

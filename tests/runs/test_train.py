@@ -103,7 +103,7 @@ def test_the_seed_orders_the_batches_and_draws_the_weights(config, tmp_path, mon
     seen = []
 
     def fit(translator, options, training, *_, **__):
-        seen.append((training.batches, translator.head.projection.weight.tolist()))
+        seen.append(([batch.rows.tolist() for batch in training], translator.head.projection.weight.tolist()))
         raise ReachedError
 
     monkeypatch.setattr(run_module, "fit", fit)

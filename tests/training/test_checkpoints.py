@@ -281,7 +281,7 @@ def test_a_checkpoint_of_any_kind_of_tensor_is_read_by_the_library_as_it_was_wri
         "transposed": torch.arange(6.0).view(2, 3).t(),
         **{str(kind): torch.arange(7).to(kind) for kind in checkpoints._TYPES},
     }
-    write_checkpoint(tmp_path, Checkpoint(TrainingState(), tensors, RandomStates.now()))
+    write_checkpoint(tmp_path, Checkpoint(TrainingState(), tensors, [RandomStates.now()]))
     found = load_file(tmp_path / LAST)
     for name, tensor in tensors.items():
         assert (found[name].dtype, found[name].tolist()) == (tensor.dtype, tensor.tolist())
