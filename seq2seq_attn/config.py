@@ -26,16 +26,24 @@ from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.training.config import TrainingConfig
 
 SeveralPaths = Annotated[tuple[Path, ...], Field(min_length=2)]
-SeveralColumns = Annotated[tuple[int, ...], Field(min_length=2)]
+Column = int | str
+SeveralColumns = Annotated[tuple[Column, ...], Field(min_length=2)]
 
 
 class PairFiles(Strict):
-    """Pairs of source and target: two files with the same number of lines, or one TSV; plain or compressed."""
+    """Pairs of source and target: two files with the same number of lines, one TSV, tables, or a data set of the hub.
+
+    Files of text may be compressed. Tables and data sets are read by the library `datasets`.
+    """
 
     source: Path | SeveralPaths | None = None  # a source per line, or as the front end reads it; of several, joined
     target: Path | None = None  # the targets, line by line
     tsv: Path | None = None  # both in one file, separated by tabs
-    columns: tuple[int | SeveralColumns, int] = (0, 1)  # of the TSV: source, target; of several sources, joined
+    table: Path | SeveralPaths | None = None  # rows of Parquet or JSON Lines; of several files, one after the other
+    dataset: str | None = None  # name on the Hugging Face hub, or folder, of a data set
+    subset: str | None = None  # of the data set: its configuration, as in de-en
+    split: str = "train"  # of the data set
+    columns: tuple[Column | SeveralColumns, Column] = (0, 1)  # source, target: numbers of the TSV, or names of tables
     tag: str | None = None  # put before each source line, as in `<2de>`: a protected symbol
     sacrebleu: str | None = None  # a test set of sacrebleu, such as wmt20, whose files source and target then name
     pair: str | None = None  # its languages, such as en-de
@@ -68,10 +76,18 @@ class PairFiles(Strict):
 
     def _require_files(self) -> None:
         two = self.source is not None and self.target is not None
-        if two == (self.tsv is not None) or (self.tsv is not None and (self.source or self.target)):
-            raise ValueError("needs either source and target, or tsv")
+        given = [two or None, self.tsv, self.table, self.dataset]
+        if sum(each is not None for each in given) != 1 or (not two and (self.source or self.target)):
+            raise ValueError("needs either source and target, tsv, table or dataset")
         if two and self.columns != (0, 1):
-            raise ValueError("columns are those of tsv; leave them out with source and target")
+            raise ValueError("columns are those of tsv, table or dataset; leave them out with source and target")
+        wanted = int if two or self.tsv is not None else str
+        first, target = self.columns
+        if not all(isinstance(each, wanted) for each in (*(first if isinstance(first, tuple) else (first,)), target)):
+            named = "numbers, as in [0, 1]" if wanted is int else "the names of two columns, as in [en, de]"
+            raise ValueError(f"columns={_in_brackets(self.columns)} must be {named}")
+        if self.dataset is None and (self.subset is not None or self.split != "train"):
+            raise ValueError("subset and split are those of a dataset; leave them out")
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -81,8 +97,8 @@ class PairFiles(Strict):
     @property
     def source_parts(self) -> int:
         """The number of files, or columns of the TSV, that make the source; 1 of no files."""
-        given = self.sources if self.tsv is None else self.columns[0]
-        return 1 if isinstance(given, int) else max(1, len(given))
+        given = self.sources if self.source is not None else self.columns[0]
+        return max(1, len(given)) if isinstance(given, tuple) else 1
 
     @property
     def each(self) -> tuple[PairFiles, ...]:
@@ -92,8 +108,25 @@ class PairFiles(Strict):
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files, source before target."""
-        files = (path for one in self.each for path in (*one.sources, one.target, one.tsv))
+        files = (path for one in self.each for path in (*one.sources, one.target, one.tsv, *one.tables))
         return tuple(path for path in files if path is not None)
+
+    @property
+    def tables(self) -> tuple[Path, ...]:
+        """The files of the table."""
+        return (self.table,) if isinstance(self.table, Path) else self.table or ()
+
+    @property
+    def name(self) -> str:
+        """The files or the data set of this one corpus, for messages."""
+        if self.dataset is not None:
+            return " ".join(filter(None, (self.dataset, self.subset, self.split)))
+        *files, last = map(str, self.paths)
+        return f"{', '.join(files)} and {last}" if files else last
+
+
+def _in_brackets(columns: Sequence[Any]) -> list[Any]:
+    return [list(each) if isinstance(each, tuple) else each for each in columns]
 
 
 class SeveralFiles(PairFiles):
@@ -106,8 +139,8 @@ class SeveralFiles(PairFiles):
     def _require_files(self) -> None:
         if not self.corpora:
             super()._require_files()
-        elif self.source or self.target or self.tsv or self.tag:
-            raise ValueError("source, target, tsv and tag belong into each of the corpora")
+        elif any((self.source, self.target, self.tsv, self.table, self.dataset, self.tag)):
+            raise ValueError("source, target, tsv, table, dataset and tag belong into each of the corpora")
 
     @property
     def each(self) -> tuple[PairFiles, ...]:
@@ -158,7 +191,7 @@ class TestFiles(PairFiles):
         if not isinstance(references, (list, tuple)):
             return values
         target = values.get("target")
-        if target is None and values.get("tsv") is None:
+        if target is None and all(values.get(key) is None for key in ("tsv", "table", "dataset")):
             target = next(iter(references), None)
         further = [each for each in references if str(each) != str(target)]
         return {**values, "target": target, "references": further}
@@ -302,7 +335,7 @@ class Config(Strict):
             files = getattr(self.data, name)
             for one in () if files is None else files.each:
                 if one.source_parts not in (1, most):
-                    key, part = ("source", "file") if one.tsv is None else ("columns", "column")
+                    key, part = ("source", "file") if one.source is not None else ("columns", "column")
                     wanted = f"one {part}, or {most}" if most > 1 else f"one {part}"
                     raise ValueError(
                         f"data.{name}.{key}: {one.source_parts} {part}s, and a source that is {kind} has {wanted}"

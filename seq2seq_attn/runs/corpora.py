@@ -38,6 +38,7 @@ from seq2seq_attn.corpora.codec import (
 from seq2seq_attn.corpora.corpus import ParallelCorpus, iterate_parallel, iterate_tsv, joined
 from seq2seq_attn.corpora.encoded import EncodedLines, joined_lines, save_joined
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
+from seq2seq_attn.corpora.tables import iterate_dataset, iterate_table
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
@@ -45,7 +46,7 @@ from seq2seq_attn.files.lock import LOCK, file_locked
 from seq2seq_attn.files.reading import digest, read_lines
 from seq2seq_attn.files.writing import PART, explained, remove_abandoned, writing
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.provenance import packages
+from seq2seq_attn.runs.provenance import dataset_digest, packages
 from seq2seq_attn.training.guided_alignment import CorpusLinks
 
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
@@ -68,27 +69,31 @@ def files_in(folder: Path, data: Any) -> Any:
 
 def read_pairs(files: PairFiles) -> ParallelCorpus:
     """The sentence pairs in the files of a configuration, with their tags; several corpora one after the other."""
-    return joined([ParallelCorpus.of(iterate_pairs(each), name_of(each)) for each in files.each])
+    return joined([ParallelCorpus.of(iterate_pairs(each), each.name) for each in files.each])
 
 
 def iterate_pairs(files: PairFiles) -> Iterator[Pair]:
     """The same pairs, one after the other, none of which stays in memory."""
     for one in files.each:
-        if one.tsv is not None:
-            pairs = iterate_tsv(one.tsv, one.columns)
-        elif one.source is not None and one.target is not None:
-            pairs = iterate_parallel(one.sources, one.target)
-        else:
-            raise UserError("a corpus needs either source and target, or tsv")
         if one.tag is None:
-            yield from pairs
+            yield from _untagged(one)
         else:
-            yield from ((f"{one.tag} {source}" if source.strip() else source, target) for source, target in pairs)
+            yield from (
+                (f"{one.tag} {source}" if source.strip() else source, target) for source, target in _untagged(one)
+            )
 
 
-def name_of(files: PairFiles) -> str:
-    """The files of one corpus, for messages."""
-    return str(files.tsv) if files.target is None else f"{', '.join(map(str, files.sources))} and {files.target}"
+def _untagged(files: PairFiles) -> Iterator[Pair]:
+    columns: Any = files.columns  # of the kind that the record requires
+    if files.tsv is not None:
+        return iterate_tsv(files.tsv, columns)
+    if files.table is not None:
+        return iterate_table(files.tables, columns)
+    if files.dataset is not None:
+        return iterate_dataset(files.dataset, files.subset, files.split, columns)
+    if files.source is not None and files.target is not None:
+        return iterate_parallel(files.sources, files.target)
+    raise UserError("a corpus needs either source and target, tsv, table or dataset")
 
 
 def spaced_pairs(files: PairFiles, most: int) -> tuple[ParallelCorpus, int]:
@@ -103,7 +108,7 @@ def spaced_pairs(files: PairFiles, most: int) -> tuple[ParallelCorpus, int]:
             kept, step = kept[::2], 2 * step
         if (count - 1) % step == 0:
             kept.append(pair)
-    return ParallelCorpus.of(kept, "; ".join(map(name_of, files.each))), count
+    return ParallelCorpus.of(kept, "; ".join(each.name for each in files.each)), count
 
 
 class EncodedCorpus(NamedTuple):
@@ -213,7 +218,7 @@ def _lines_of_block(source: FrontEnd) -> int:
 
 def _blocks(files: PairFiles, lines: int) -> Iterator[Block]:
     for number, one in enumerate(files.each):
-        yield from blocks_of(number, name_of(one), iterate_pairs(one), lines)
+        yield from blocks_of(number, one.name, iterate_pairs(one), lines)
 
 
 class _Parts(NamedTuple):
@@ -406,7 +411,9 @@ def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache, digest_o
 def cached_text(files: PairFiles, cache: Cache) -> ParallelCorpus:
     """The text of all pairs of these files, memory-mapped from the cache."""
     encoded = _cached_blocks("text", files, Block.as_text, cache, blocks.LINES)
-    return ParallelCorpus(TextLines(encoded.source), TextLines(encoded.target), "; ".join(map(name_of, files.each)))
+    return ParallelCorpus(
+        TextLines(encoded.source), TextLines(encoded.target), "; ".join(each.name for each in files.each)
+    )
 
 
 def _cached_blocks(
@@ -429,7 +436,10 @@ def _cached_blocks(
 
 def files_key(files: PairFiles) -> str:
     """What the text in these files is: columns, tags and checksums."""
-    return " ".join(f"{one.columns} {one.tag} {[digest(path) for path in one.paths]}" for one in files.each)
+    return " ".join(
+        f"{one.columns} {one.tag} {[digest(path) for path in one.paths]} {dataset_digest(one) or ''}"
+        for one in files.each
+    )
 
 
 def named_files(files: PairFiles, source: FrontEnd, digest_of: Digest = digest) -> str | None:

@@ -27,7 +27,7 @@ from seq2seq_attn.results.metrics import RUN_METRICS
 from seq2seq_attn.runs import CONFIG, is_shipped, require_run
 from seq2seq_attn.runs.corpora import files_in
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
-from seq2seq_attn.runs.provenance import PROVENANCE, data_files, read_sessions
+from seq2seq_attn.runs.provenance import PROVENANCE, data_files, dataset_digests, read_sessions
 from seq2seq_attn.strict import parse, read_yaml
 from seq2seq_attn.training import LAST, PREVIOUS
 
@@ -245,6 +245,12 @@ def refuse_other_config(config: Config, folder: Path, given: Collection[str] = (
             raise UserError(
                 f"{data[key]}: is not the file that {folder} was trained with ({key}, another SHA-256); restore it, "
                 f"name another folder, or replace the run with --overwrite"
+            )
+    for key, text in dataset_digests(config).items():
+        if recorded.get(key, text) != text:
+            raise UserError(
+                f"{key}: its text is not what {folder} was trained with (another SHA-256); restore it, name another "
+                f"folder, or replace the run with --overwrite"
             )
     files, now = run_files(trained), run_files(config)
     for name in sorted(files.keys() | now.keys()):

@@ -20,7 +20,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 import seq2seq_attn
 from seq2seq_attn import ops
-from seq2seq_attn.config import Config
+from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.corpora.tables import digest_of_dataset
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import OPEN, load_values
 from seq2seq_attn.files.reading import digest
@@ -63,7 +64,8 @@ def session(config: Config) -> dict[str, Any]:
         "seeds": {"seed": config.seed},
         "config": hashlib.sha256(config_content(config)).hexdigest(),
         # A resumed run no longer needs its word vectors.
-        "data": {key: digest(path) for key, path in data_files(config).items() if path.exists()},
+        "data": {key: digest(path) for key, path in data_files(config).items() if path.exists()}
+        | dataset_digests(config),
     }
 
 
@@ -131,6 +133,27 @@ def _paths(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Path]]
             yield from _paths({str(number): each for number, each in enumerate(value)}, f"{prefix}{key}.")
         elif isinstance(value, Path):
             yield f"{prefix}{key}", value
+
+
+def dataset_digests(config: Config) -> dict[str, str]:
+    """The SHA-256 of the text of each data set that is no file, by key, as in `data.train.dataset`."""
+    data = config.data
+    parts = {"train": data.train, "validation": data.validation, "test": data.test}
+    named = {
+        f"data.{part}.dataset" if one is files else f"data.{part}.corpora.{number}.dataset": dataset_digest(one)
+        for part, files in parts.items()
+        if files is not None
+        for number, one in enumerate(files.each)
+    }
+    return {key: found for key, found in named.items() if found is not None}
+
+
+def dataset_digest(files: PairFiles) -> str | None:
+    """The SHA-256 of the text of a data set; None for files, which have checksums of their own."""
+    if files.dataset is None:
+        return None
+    columns: Any = files.columns  # names, as the record requires
+    return digest_of_dataset(files.dataset, files.subset, files.split, columns)
 
 
 @functools.cache

@@ -46,7 +46,6 @@ from seq2seq_attn.runs.corpora import (
     iterate_pairs,
     linked_tokens,
     load_front_ends,
-    name_of,
     named_files,
     read_pairs,
     read_test,
@@ -202,7 +201,7 @@ def _train(
             started["named_files"] = named
         if resuming and read_sessions(folder)[0].get("named_files") != named:
             raise UserError(
-                f"{data.train.paths[0]}: what its lines name is not what {folder} was trained with (another SHA-256); "
+                f"{data.train.each[0].name}: what its lines name is not what {folder} was trained with (another SHA-256); "
                 f"restore it, name another folder, or replace the run with --overwrite"
             )
         training, kept = _usable_pairs(config, front_ends, shared, digest_once, is_training=True)
@@ -337,7 +336,7 @@ def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
     """
     wanted, found, row = set(rows.tolist()), {}, 0
     for one in files.each:
-        corpus = {"corpus": name_of(one)} if len(files.each) > 1 else {}
+        corpus = {"corpus": one.name} if len(files.each) > 1 else {}
         for line, (source, target) in enumerate(iterate_pairs(one), start=1):
             if row in wanted:
                 found[row] = corpus | {"line": line, "source": source, "target": target}
@@ -374,7 +373,7 @@ def _usable_pairs(
 
     pairs = sum(encoded.sizes)
     parts = (lengths(np.arange(start, min(start + WINDOW, pairs))) for start in range(0, pairs, WINDOW))
-    filtered = filter_pairs(" and ".join(map(str, files.paths)), parts, longest)
+    filtered = filter_pairs(" and ".join(each.name for each in files.each), parts, longest)
     mixture = Mixture(
         encoded.sizes,
         [each.weight for each in data.train.corpora] if is_training else None,
@@ -387,10 +386,8 @@ def _usable_pairs(
         counts = mixture.counts()
         for one, count in zip(files.each, counts, strict=True):
             if not count:
-                raise UserError(
-                    f"{' and '.join(map(str, one.paths))}: no pair is left to train on; leave the corpus out"
-                )
-        drawn = (f"{count:,} of {one.paths[0]}" for one, count in zip(files.each, counts, strict=True))
+                raise UserError(f"{one.name}: no pair is left to train on; leave the corpus out")
+        drawn = (f"{count:,} of {(*one.paths, one.name)[0]}" for one, count in zip(files.each, counts, strict=True))
         in_words = f"{filtered}, in each epoch {', '.join(drawn)}"
     encode = links = None
     if is_training and sampling is not None:
