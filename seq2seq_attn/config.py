@@ -118,7 +118,9 @@ class PairFiles(Strict):
 
     @property
     def name(self) -> str:
-        """The files or the data set of this one corpus, for messages."""
+        """The files or the data set, for messages."""
+        if len(self.each) > 1:
+            return "; ".join(each.name for each in self.each)
         if self.dataset is not None:
             return " ".join(filter(None, (self.dataset, self.subset, self.split)))
         *files, last = map(str, self.paths)

@@ -176,7 +176,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
             ["hidden_size = 'many'", "a whole number is wanted"],
         ),
         ({"model": {"context": {"normalizer": "softmaks"}}}, ["model.context", "did you mean 'softmax'?"]),
-        ({"data": {"train": {"target": None}}}, ["data.train", "needs either source and target, or tsv"]),
+        ({"data": {"train": {"target": None}}}, ["data.train", "needs either source and target, tsv"]),
         ({"search": {"beam_size": 2, "n_best": 3}}, ["search", "n_best=3", "beam_size=2"]),
         (
             {"model": {"encoder": 5}},

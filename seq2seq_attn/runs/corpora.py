@@ -108,7 +108,7 @@ def spaced_pairs(files: PairFiles, most: int) -> tuple[ParallelCorpus, int]:
             kept, step = kept[::2], 2 * step
         if (count - 1) % step == 0:
             kept.append(pair)
-    return ParallelCorpus.of(kept, "; ".join(each.name for each in files.each)), count
+    return ParallelCorpus.of(kept, files.name), count
 
 
 class EncodedCorpus(NamedTuple):
@@ -411,9 +411,7 @@ def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache, digest_o
 def cached_text(files: PairFiles, cache: Cache) -> ParallelCorpus:
     """The text of all pairs of these files, memory-mapped from the cache."""
     encoded = _cached_blocks("text", files, Block.as_text, cache, blocks.LINES)
-    return ParallelCorpus(
-        TextLines(encoded.source), TextLines(encoded.target), "; ".join(each.name for each in files.each)
-    )
+    return ParallelCorpus(TextLines(encoded.source), TextLines(encoded.target), files.name)
 
 
 def _cached_blocks(

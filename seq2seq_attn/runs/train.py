@@ -201,8 +201,8 @@ def _train(
             started["named_files"] = named
         if resuming and read_sessions(folder)[0].get("named_files") != named:
             raise UserError(
-                f"{data.train.each[0].name}: what its lines name is not what {folder} was trained with (another SHA-256); "
-                f"restore it, name another folder, or replace the run with --overwrite"
+                f"{(*data.train.paths, data.train.name)[0]}: what its lines name is not what {folder} was trained with "
+                f"(another SHA-256); restore it, name another folder, or replace the run with --overwrite"
             )
         training, kept = _usable_pairs(config, front_ends, shared, digest_once, is_training=True)
         validation, kept_to_validate = _usable_pairs(config, front_ends, shared, digest_once, is_training=False)
@@ -373,7 +373,7 @@ def _usable_pairs(
 
     pairs = sum(encoded.sizes)
     parts = (lengths(np.arange(start, min(start + WINDOW, pairs))) for start in range(0, pairs, WINDOW))
-    filtered = filter_pairs(" and ".join(each.name for each in files.each), parts, longest)
+    filtered = filter_pairs(files.name, parts, longest)
     mixture = Mixture(
         encoded.sizes,
         [each.weight for each in data.train.corpora] if is_training else None,
