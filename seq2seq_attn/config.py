@@ -119,7 +119,7 @@ class PairFiles(Strict):
     @property
     def name(self) -> str:
         """The files or the data set, for messages."""
-        if len(self.each) > 1:
+        if self.each[0] is not self:
             return "; ".join(each.name for each in self.each)
         if self.dataset is not None:
             return " ".join(filter(None, (self.dataset, self.subset, self.split)))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple, overload
@@ -24,7 +24,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from seq2seq_attn.corpora.codec import Codec
-from seq2seq_attn.corpora.encoded import EncodedLines, save_joined
+from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.errors import FailedError, UserError
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
@@ -52,12 +52,12 @@ class Block(NamedTuple):
         source, target = front_ends
         read = numbered(source.items(self.source), f"{self.name}, ", self.first)
         written = target.items(self.target, self.source)
-        return EncodedBlock(self.corpus, EncodedLines.of(read), EncodedLines.of(written))
+        return EncodedBlock(EncodedLines.of(read), EncodedLines.of(written))
 
     def as_text(self) -> EncodedBlock:
         """The lines themselves, in UTF-8."""
         sides = (EncodedLines.of(np.frombuffer(line.encode(), np.uint8) for line in side) for side in self[3:])
-        return EncodedBlock(self.corpus, *sides)
+        return EncodedBlock(*sides)
 
 
 class TextLines(Sequence[str]):
@@ -82,27 +82,62 @@ class TextLines(Sequence[str]):
 
 
 class EncodedBlock(NamedTuple):
-    """The items of a block, in memory or memory-mapped."""
+    """The items of a block."""
 
-    corpus: int
     source: EncodedLines
     target: EncodedLines
 
     def save(self, folder: Path) -> None:
         """Writes its files, and their checksums last."""
-        for side, lines in zip(SIDES, self[1:], strict=True):
-            save_joined([lines], folder, side)
+        for side, lines in zip(SIDES, self, strict=True):
+            lines.save(folder, side)
         record(folder, [path.name for path in folder.glob("*.npy")])
 
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a block is there as it was written."""
+    try:
+        return has_sums(folder) and not damaged(folder)
+    except (UserError, OSError):
+        return False
+
+
+class EncodedBlocks(NamedTuple):
+    """The items of all blocks of one corpus or several, block by block."""
+
+    source: Sequence[EncodedLines]
+    target: Sequence[EncodedLines]
+    corpora: Sequence[int]  # whose block it is
+
     @classmethod
-    def load(cls, folder: Path, corpus: int) -> EncodedBlock | None:
-        """What `save` wrote, memory-mapped; None if it is not there, or not as it was written."""
-        try:
-            if has_sums(folder) and not damaged(folder):
-                return cls(corpus, *(EncodedLines.load(folder, side) for side in SIDES))
-        except (UserError, OSError, ValueError):
-            pass
-        return None
+    def of(cls, blocks: Iterable[Block], encode: Callable[[Block], EncodedBlock]) -> EncodedBlocks:
+        """The blocks encoded here and now, in memory."""
+        found = [(*encode(block), block.corpus) for block in blocks]
+        source, target, corpora = zip(*found, strict=True)
+        return cls(source, target, corpora)
+
+
+class _Stored(Sequence[EncodedLines]):
+    """One side of the blocks in a folder. Each is memory-mapped while it is in use: a process may open few files."""
+
+    def __init__(self, folder: Path, side: str, count: int) -> None:
+        self.folder, self.side, self.blocks = folder, side, count
+
+    def __len__(self) -> int:
+        return self.blocks
+
+    @overload
+    def __getitem__(self, number: int) -> EncodedLines: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[EncodedLines]: ...
+
+    def __getitem__(self, number: int | slice) -> EncodedLines | list[EncodedLines]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(self.blocks))]
+        if number >= self.blocks:
+            raise IndexError(number)
+        return EncodedLines.load(_place(self.folder, number), self.side)
 
 
 def blocks_of(corpus: int, name: str, pairs: Iterable[Pair], lines: int) -> Iterator[Block]:
@@ -119,7 +154,7 @@ def encode_blocks(
     folder: Path,
     processes: int,
     say: Callable[[str], object] = lambda _: None,
-) -> list[EncodedBlock]:
+) -> EncodedBlocks:
     """The items of all blocks, in their order.
 
     A single block is encoded here, and stays in memory. Of several, each is written to a folder of its own in `folder`,
@@ -127,32 +162,34 @@ def encode_blocks(
     they stay in memory, too.
 
     Raises:
-        UserError: A line cannot be read or encoded; then nothing is left in `folder`. Or it is full.
+        UserError: A line cannot be read or encoded; then nothing is left in `folder`. Or the disk is full.
         FailedError: A process was killed.
     """
     waiting = iter(blocks)
     head = list(islice(waiting, 2))
+    waiting = chain(head, waiting)
     if len(head) < 2:
-        return [encode(block) for block in head]
+        return EncodedBlocks.of(waiting, encode)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return [encode(block) for block in (*head, *waiting)]
+        return EncodedBlocks.of(waiting, encode)
     kept = sum(has_sums(each) for each in folder.iterdir())
     say(
         f"encoding a corpus in blocks, once, with {processes} process{'es' if processes > 1 else ''}"
         + (f"; {kept:,} blocks are there already" if kept else "")
     )
     try:
-        numbers = list(_written((each for part in (head, waiting) for each in part), encode, folder, processes))
+        corpora = list(_written(waiting, encode, folder, processes))
     except UserError as error:
         if not isinstance(error, FailedError):
             shutil.rmtree(folder, ignore_errors=True)  # other text is another corpus
         raise
-    found = [EncodedBlock.load(_place(folder, number), corpus) for number, corpus in enumerate(numbers)]
-    if None in found:
-        raise FailedError(f"{_place(folder, found.index(None))}: damaged while others were written; run it again")
-    return [each for each in found if each is not None]
+    for number in range(len(corpora)):
+        if not _is_whole(_place(folder, number)):
+            raise FailedError(f"{_place(folder, number)}: damaged while others were written; run it again")
+    source, target = (_Stored(folder, side, len(corpora)) for side in SIDES)
+    return EncodedBlocks(source, target, corpora)
 
 
 def _written(
@@ -163,7 +200,7 @@ def _written(
     with _pool(encode, processes) as pool:
         for number, block in enumerate(blocks):
             place = _place(folder, number)
-            if EncodedBlock.load(place, block.corpus) is None:
+            if not _is_whole(place):
                 (place / SUMS).unlink(missing_ok=True)
                 if pool is None:
                     encode(block).save(place)

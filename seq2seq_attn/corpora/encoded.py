@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -114,37 +113,49 @@ def _require_same_kind(values: NDArray[Any], first: NDArray[Any], place: str) ->
 def save_joined(parts: Sequence[EncodedLines], folder: Path, side: str) -> None:
     """Writes the lines of these parts, one part after the other, as `EncodedLines.save` would write them together.
 
-    What is memory-mapped is not read into memory as a whole. UserError: the parts have arrays of different kinds.
+    The parts are taken one at a time, and what is memory-mapped is not read into memory as a whole. UserError: they
+    have arrays of different kinds.
     """
-    filled = [part.values for part in parts if len(part.values)] or [parts[0].values]
-    for values in filled:
-        _require_same_kind(values, filled[0], "what a line names")
-    ends = np.cumsum([part.offsets[-1] for part in parts]).tolist()
-    starts = [0, *ends[:-1]]
-    offsets = (part.offsets[1:] + start for part, start in zip(parts, starts, strict=True))
-    arrays = {
-        "values": (filled, (ends[-1], *filled[0].shape[1:])),
-        "offsets": (chain([np.zeros(1, np.int64)], offsets), (1 + sum(map(len, parts)),)),
-    }
-    for name, (pieces, shape) in arrays.items():
+    like, lines, positions = _joined_kind(parts)
+    for name, dtype, shape in (("values", like.dtype, (positions, *like.shape[1:])), ("offsets", "<i8", (lines + 1,))):
         path = folder / f"{side}.{name}.npy"
+        header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
         with writing(path) as file, explained(path):
-            dtype = np.dtype(np.int64) if name == "offsets" else filled[0].dtype
-            header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)  # type: ignore[no-untyped-call]
-            for piece in pieces:
-                file.write(np.ascontiguousarray(piece).data)
+            for piece in _values(parts) if name == "values" else _offsets(parts):
+                file.write(np.ascontiguousarray(piece, dtype).data)
+
+
+def _joined_kind(parts: Sequence[EncodedLines]) -> tuple[NDArray[Any], int, int]:
+    """An empty array of the kind that all parts have, and how many lines and positions they have together."""
+    like, lines, positions = np.empty((0, *parts[0].values.shape[1:]), parts[0].values.dtype), 0, 0
+    for part in parts:
+        if len(part.values) and positions:
+            _require_same_kind(part.values, like, "what a line names")
+        elif len(part.values):
+            like = np.empty((0, *part.values.shape[1:]), part.values.dtype)
+        lines, positions = lines + len(part), positions + len(part.values)
+    return like, lines, positions
+
+
+def _values(parts: Sequence[EncodedLines]) -> Iterator[NDArray[Any]]:
+    return (part.values for part in parts if len(part.values))
+
+
+def _offsets(parts: Sequence[EncodedLines]) -> Iterator[NDArray[np.int64]]:
+    yield np.zeros(1, np.int64)
+    end = 0
+    for part in parts:
+        yield part.offsets[1:] + end
+        end += len(part.values)
 
 
 def joined_lines(parts: Sequence[EncodedLines]) -> EncodedLines:
     """The lines of these parts, in memory unless there is only one; UserError as for `save_joined`."""
     if len(parts) == 1:
         return parts[0]
-    filled = [part.values for part in parts if len(part.values)] or [parts[0].values]
-    for values in filled:
-        _require_same_kind(values, filled[0], "what a line names")
-    offsets = np.concatenate([[0], *(np.diff(part.offsets) for part in parts)]).cumsum()
-    return EncodedLines(np.concatenate(filled), offsets)
+    like, _, _ = _joined_kind(parts)
+    return EncodedLines(np.concatenate([like, *_values(parts)]), np.concatenate(list(_offsets(parts))))
 
 
 def padded(items: Items, filler: float = 0) -> tuple[NDArray[Any], NDArray[np.int64]]:

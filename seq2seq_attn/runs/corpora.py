@@ -25,7 +25,16 @@ from seq2seq_attn import corpora, files
 from seq2seq_attn.attention import user_code
 from seq2seq_attn.config import Config, PairFiles, TestFiles
 from seq2seq_attn.corpora import blocks
-from seq2seq_attn.corpora.blocks import Block, EncodedBlock, Pair, TextLines, blocks_of, encode_blocks
+from seq2seq_attn.corpora.blocks import (
+    SIDES,
+    Block,
+    EncodedBlock,
+    EncodedBlocks,
+    Pair,
+    TextLines,
+    blocks_of,
+    encode_blocks,
+)
 from seq2seq_attn.corpora.blocks import FrontEnds as FrontEnds
 from seq2seq_attn.corpora.codec import (
     Codec,
@@ -209,7 +218,7 @@ def load_front_ends(folder: Path, config: Config) -> FrontEnds:
 def encode_pairs(files: PairFiles, front_ends: FrontEnds) -> EncodedCorpus:
     """The items of all pairs of these files, in memory."""
     lines = _lines_of_block(front_ends[0])
-    return _Parts.of(block.encode(front_ends) for block in _blocks(files, lines)).joined()
+    return _Parts.of(EncodedBlocks.of(_blocks(files, lines), lambda block: block.encode(front_ends))).joined()
 
 
 def _lines_of_block(source: FrontEnd) -> int:
@@ -229,11 +238,9 @@ class _Parts(NamedTuple):
     sizes: NDArray[np.int64]  # the pairs of each corpus
 
     @classmethod
-    def of(cls, found: Iterable[EncodedBlock]) -> _Parts:
-        corpora, source, target = zip(*found, strict=True)
-        sizes = np.zeros(1 + max(corpora), np.int64)
-        np.add.at(sizes, list(corpora), list(map(len, source)))
-        return cls(source, target, sizes)
+    def of(cls, found: EncodedBlocks) -> _Parts:
+        lengths = [len(lines) for lines in found.source]
+        return cls(found.source, found.target, np.bincount(found.corpora, lengths).astype(np.int64))
 
     def joined(self) -> EncodedCorpus:
         return EncodedCorpus(joined_lines(self.source), joined_lines(self.target), tuple(map(int, self.sizes)))
@@ -246,7 +253,7 @@ class _Parts(NamedTuple):
 
     @classmethod
     def load(cls, entry: Path) -> _Parts:
-        source, target = (EncodedLines.load(entry, side) for side in ("source", "target"))
+        source, target = (EncodedLines.load(entry, side) for side in SIDES)
         return cls([source], [target], np.load(entry / "sizes.npy"))
 
 

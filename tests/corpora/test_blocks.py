@@ -26,7 +26,7 @@ def blocks(lines=5, pairs=PAIRS):
 
 
 def joined(found):
-    return [[line.tobytes().decode() for line in joined_lines(side)] for side in list(zip(*found, strict=True))[1:]]
+    return [[line.tobytes().decode() for line in joined_lines(side)] for side in (found.source, found.target)]
 
 
 def counting(called, fail_at=None, error=KeyboardInterrupt):
@@ -49,8 +49,8 @@ def test_blocks_are_the_lines_of_the_corpus_in_their_order(tmp_path, processes):
     whole = encode_blocks(blocks(lines=53), Block.as_text, tmp_path / "unused", processes)
     assert not (tmp_path / "unused").exists()
     for name, parts in (("whole", whole), ("parts", found)):
-        save_joined([block.source for block in parts], tmp_path / name, "source")
-        save_joined([block.target for block in parts], tmp_path / name, "target")
+        save_joined(parts.source, tmp_path / name, "source")
+        save_joined(parts.target, tmp_path / name, "target")
     for path in (tmp_path / "whole").iterdir():
         assert path.read_bytes() == (tmp_path / "parts" / path.name).read_bytes()
     mapped = EncodedLines.load(tmp_path / "parts", "source")
@@ -114,6 +114,15 @@ def test_a_damaged_block_is_not_used_but_encoded_again(tmp_path, damage):
     assert called == [16]
 
 
+@FORKS
+def test_many_blocks_need_few_open_files(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    found = encode_blocks(blocks(1), Block.as_text, tmp_path, 1)
+    save_joined(found.source, tmp_path, "source")
+    assert (len(found.source), found.corpora) == (53, [0] * 53)
+    assert len(os.listdir("/proc/self/fd")) < before + 9
+
+
 def test_a_line_that_cannot_be_encoded_leaves_no_block(tmp_path):
     with pytest.raises(UserError, match="line 23"):
         encode_blocks(blocks(), counting([], 21, UserError("line 23")), tmp_path / "blocks", 1)
@@ -144,7 +153,7 @@ def test_the_memory_of_a_preparation_does_not_grow_with_the_corpus(tmp_path):
         pairs = (("some words of a source", "and of a target") for _ in range(count))
         tracemalloc.start()
         found = encode_blocks(blocks(500, pairs), Block.as_text, tmp_path / str(count), 1)
-        save_joined([block.source for block in found], tmp_path / f"{count} joined", "source")
+        save_joined(found.source, tmp_path / f"{count} joined", "source")
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
@@ -166,7 +175,7 @@ def test_a_block_is_encoded_as_the_front_ends_say_and_errors_have_the_number_of_
 
     second = list(blocks_of(1, "mine", [(str(number), "x") for number in range(5)], 2))[1]
     encoded = second.encode((Numbers(), Numbers()))
-    assert (encoded.corpus, [line.tolist() for line in encoded.source]) == (1, [[2], [3]])
+    assert [line.tolist() for line in encoded.source] == [[2], [3]]
     assert [line.tolist() for line in encoded.target] == [[7], [7]]
     with pytest.raises(UserError, match="mine, line 4: no such file"):
         second.encode((Refusing(), Numbers()))

@@ -229,6 +229,6 @@ def test_recordings_in_parts_are_joined_in_a_file_and_their_kinds_agree(tmp_path
     lines = EncodedLines.load(tmp_path, "source")
     assert not lines.values.flags.owndata  # mapped from the file
     assert [line.tolist() for line in lines] == [[[n] * 3] * n for n in (0, 2, 0, 1, 4)]
-    with pytest.raises(UserError, match=r"\(2, 5\), and one before it of .*\(1, 3\)"):
+    with pytest.raises(UserError, match=r"\(2, 5\), and one before it of .*\(0, 3\)"):
         save_joined([part(1), part(2, features=5)], tmp_path, "source")
     assert EncodedLines.of([]).values.shape == (0,)
