@@ -117,9 +117,9 @@ def test_a_damaged_block_is_not_used_but_encoded_again(tmp_path, damage):
 @FORKS
 def test_many_blocks_need_few_open_files(tmp_path):
     before = len(os.listdir("/proc/self/fd"))
-    found = encode_blocks(blocks(1), Block.as_text, tmp_path, 1)
+    found = encode_blocks(blocks(4), Block.as_text, tmp_path, 1)
     save_joined(found.source, tmp_path, "source")
-    assert (len(found.source), found.corpora) == (53, [0] * 53)
+    assert (len(found.source), found.corpora) == (14, [0] * 14)
     assert len(os.listdir("/proc/self/fd")) < before + 9
 
 
@@ -152,13 +152,13 @@ def test_the_memory_of_a_preparation_does_not_grow_with_the_corpus(tmp_path):
     def peak(count):
         pairs = (("some words of a source", "and of a target") for _ in range(count))
         tracemalloc.start()
-        found = encode_blocks(blocks(500, pairs), Block.as_text, tmp_path / str(count), 1)
+        found = encode_blocks(blocks(100, pairs), Block.as_text, tmp_path / str(count), 1)
         save_joined(found.source, tmp_path / f"{count} joined", "source")
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
 
-    assert peak(8000) < 1.5 * peak(2000)
+    assert peak(2000) < 1.5 * peak(500)
 
 
 def test_a_block_is_encoded_as_the_front_ends_say_and_errors_have_the_number_of_the_line():
