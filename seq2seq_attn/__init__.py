@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.experiments import Comparison as Comparison
     from seq2seq_attn.api.experiments import compare as compare
     from seq2seq_attn.api.experiments import demo as demo
+    from seq2seq_attn.api.experiments import plan as plan
     from seq2seq_attn.api.experiments import train as train
     from seq2seq_attn.api.model import Model as Model
     from seq2seq_attn.api.scores import evaluate as evaluate
@@ -51,6 +52,7 @@ _PLACES = {  # below this package: the module, and what of it
     "demo": "api.experiments:demo",
     "evaluate": "api.scores:evaluate",
     "load": "api.model:Model.load",
+    "plan": "api.experiments:plan",
     "read_attention": "analysis.other_models:read_attention",
     "scorers": "api.catalog:scorers",
     "train": "api.experiments:train",
@@ -61,7 +63,7 @@ _PLACES = {  # below this package: the module, and what of it
 
 __all__ = [
     "Comparison", "Config", "Experiment", "Model", "UserError", "attention", "check", "compare",
-    "data", "demo", "evaluate", "load", "read_attention", "scorers", "train", "verify", "view", "walk",
+    "data", "demo", "evaluate", "load", "plan", "read_attention", "scorers", "train", "verify", "view", "walk",
 ]  # fmt: skip
 
 

@@ -352,6 +352,30 @@ class FilterOptions(PairOptions):
     )
 
 
+class Resources(Strict):
+    """What each run of a comparison gets on a cluster. On one machine, runs share what there is."""
+
+    cpus: PositiveInt = Field(default=1, description="Processors, and threads of the training.")
+    gpus: int = Field(default=0, ge=0, le=1, description="GPUs: a run of a comparison is one process.")
+    memory: float | None = Field(
+        default=None, gt=0.0, description="Memory in GB; by default, Slurm's, and of Ray what is free."
+    )
+    hours: float = Field(
+        default=24.0,
+        gt=0.0,
+        description="Slurm: the time of a job. A run that takes longer is queued again shortly before, and continues.",
+    )
+    partition: str | None = Field(default=None, description="Slurm: the partition; by default, that of the cluster.")
+    account: str | None = Field(default=None, description="Slurm: the account; by default, that of the user.")
+
+    def in_words(self, on: str) -> str:
+        """What the engine gives, as in `2 cpus, 1 gpu, 8 GB`; on `slurm` also `24 h, partition gpu`."""
+        counts = [f"{n} {unit}{'' if n == 1 else 's'}" for n, unit in ((self.cpus, "cpu"), (self.gpus, "gpu")) if n]
+        memory = [] if self.memory is None else [f"{self.memory:g} GB"]
+        places = [f"{key} {value}" for key in ("partition", "account") if (value := getattr(self, key))]
+        return ", ".join([*counts, *memory, *([f"{self.hours:g} h", *places] if on == "slurm" else ())])
+
+
 def takes(record: type[Strict], *, unset: bool = False) -> Callable[[_Function], _Function]:
     """Says that the `**` argument of a function takes the fields of a record.
 

@@ -16,7 +16,7 @@ from filelock import SoftFileLock
 import seq2seq_attn
 from benchmarks import sitting, workloads
 from seq2seq_attn.cli import is_closed_pipe, main
-from seq2seq_attn.comparison import workers
+from seq2seq_attn.comparison.launchers import local
 from seq2seq_attn.files import lock
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import LOCK, locked
@@ -142,9 +142,9 @@ def test_workers_are_started_where_no_signal_can_be_blocked(monkeypatch):
     monkeypatch.setattr(resource_tracker, "_HAVE_SIGMASK", False)  # of Python itself, as on Windows
     for name in ABSENT[signal]:
         monkeypatch.delattr(signal, name, raising=False)
-    assert sorted(workers.in_processes(abs, [-3, 5], 2)) == [(-3, 3), (5, 5)]
+    assert sorted(local.in_processes(abs, [-3, 5], 2)) == [(-3, 3), (5, 5)]
     monkeypatch.delattr(signal, "SIGKILL")
-    assert "SIGTERM" in workers._reason(-15)
+    assert "SIGTERM" in local._reason(-15)
 
 
 def test_a_measurement_runs_where_there_are_no_process_groups(monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.api.tables import WIDTH, as_text, html_table
+from seq2seq_attn.api.tables import WIDTH, Answers, as_text, html_table
 from seq2seq_attn.api.texts import TextsBeside
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
@@ -26,10 +26,12 @@ from seq2seq_attn.training.processes import joined
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.table import Table
 
     from seq2seq_attn.api.model import Model
     from seq2seq_attn.comparison.evidence import Recomputed
     from seq2seq_attn.comparison.experiment import Experiment, RunGrid
+    from seq2seq_attn.comparison.launchers import On
     from seq2seq_attn.comparison.schedule import IfDone
     from seq2seq_attn.corpora.vectors import HasVectors
     from seq2seq_attn.runs.folder import IfExists
@@ -127,7 +129,8 @@ def compare(
     experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid,
     output: Path | str | None = None,
     *,
-    jobs: int = 1,
+    on: On = "local",
+    jobs: int | None = None,
     if_exists: IfDone = "resume",
     silent: bool = False,
     command: str = "",
@@ -143,8 +146,10 @@ def compare(
         experiment: A YAML file, an `Experiment`, or a mapping of its values.
         output: The folder of the report and of the runs, which are at `runs/ARM/seed-N` in it; by default
             `comparisons/NAME`.
-        jobs: Runs to train in parallel, each in its own process; with more than one, a script needs
-            `if __name__ == "__main__":`.
+        on: Where runs are trained: on this machine ("local"), or on a cluster by "ray" or "slurm", the extras [ray] and
+            [slurm]. Each run there gets the `resources` of the experiment; see docs/scale.md.
+        jobs: Runs to train at once, each in its own process; by default one on this machine, and on a cluster all that
+            there is room for. With more than one, a script needs `if __name__ == "__main__":`.
         if_exists: Whether to "resume", so that finished runs are kept and interrupted ones continue, or to "overwrite".
         silent: Print no progress, which otherwise goes to stderr, as on the command line.
         command: The command line that the report shows for reproduction.
@@ -157,25 +162,78 @@ def compare(
         The results, with their folder.
 
     Raises:
-        UserError: There is a mistake in the experiment or in the data; nothing is trained.
+        UserError: There is a mistake in the experiment or in the data, or a cluster cannot be reached; nothing is
+            trained.
         FailedError: Every run failed.
     """
     from seq2seq_attn.api.pictures import draw_attention
     from seq2seq_attn.comparison.compare import compare as compare_runs
+    from seq2seq_attn.comparison.launchers import find_launcher
 
     grid = _grid(experiment, overrides)
     grid = grid._replace(runs=[run._replace(draw=draw_attention) for run in grid.runs])
-    place = Path(output) if output is not None else COMPARISONS / grid.experiment.name
+    place = _place(output, grid.experiment)
     results = compare_runs(
         grid,
         place,
         if_exists=if_exists,
-        jobs=jobs,
+        launcher=find_launcher(on, jobs, place / RUNS),
         command=command,
         evidence=None if evidence is None else Path(evidence),
         **_progress(silent),
     )
     return Comparison(results, place).write()
+
+
+def plan(
+    experiment: Path | str | Experiment | Mapping[str, Any] | RunGrid,
+    output: Path | str | None = None,
+    *,
+    on: On = "local",
+    **overrides: Any,
+) -> Plan:
+    """What `compare` would train, and how far each run is; nothing is trained or written.
+
+    Args:
+        experiment: See `compare`.
+        output: See `compare`.
+        on: See `compare`.
+        **overrides: See `compare`.
+
+    Returns:
+        A table with one row per run: its state ("done", "running", "continues" from a checkpoint or "new"), the epoch,
+        step and validation of its last checkpoint, what it gets of a cluster, and its folder.
+
+    Raises:
+        UserError: There is a mistake in the experiment, or the folder contains something else.
+    """
+    from seq2seq_attn.comparison.compare import plan as planned_runs
+
+    grid = _grid(experiment, overrides)
+    return Plan(planned_runs(grid, _place(output, grid.experiment), on))
+
+
+class Plan(Answers[Any]):
+    """The runs of a comparison, each with its state, as returned by `seq2seq_attn.plan`."""
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per run: `pandas.DataFrame(...)`."""
+        return [
+            {"run": row.run.name, "folder": row.run.folder, **row.progress._asdict(), **row.run.resources.model_dump()}
+            for row in self
+        ]
+
+    def __rich__(self) -> Table:
+        from seq2seq_attn.comparison.progress import grid_table
+
+        return grid_table(self)
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+
+def _place(output: Path | str | None, experiment: Experiment) -> Path:
+    return Path(output) if output is not None else COMPARISONS / experiment.name
 
 
 def demo(
@@ -206,13 +264,14 @@ def demo(
         UserError: The folder contains something else.
     """
     from seq2seq_attn.comparison.compare import demo as run_demo
+    from seq2seq_attn.comparison.launchers import find_launcher
 
     place = Path(output) if output is not None else COMPARISONS / ("demo-quick" if quick else "demo")
     results = run_demo(
         place,
         quick,
         if_exists=if_exists,
-        jobs=jobs,
+        launcher=find_launcher("local", jobs, place / RUNS),
         command=command,
         **_progress(silent),
     )

@@ -25,6 +25,7 @@ from seq2seq_attn.cli.arguments import (
     prepare,
 )
 from seq2seq_attn.cli.console import answer, say
+from seq2seq_attn.comparison.launchers import On
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.training.processes import LostProcessError, joined, launched, speaks
 
@@ -127,7 +128,23 @@ def compare(
     output: Annotated[
         Path | None, folder("For runs and report; default: comparisons/NAME, with the name of the experiment.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs to train in parallel; they share the cores.")] = 1,
+    on: Annotated[
+        On,
+        typer.Option(
+            help="Where runs are trained: this machine, a cluster of Ray, or the Slurm of this host (docs/scale.md)."
+        ),
+    ] = "local",
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs to train at once; default: one on this machine, where they share the cores, and on a cluster as "
+            "many as there is room for.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be trained, and how far each run is; train nothing.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train all runs again.")] = False,
     evidence: Annotated[
         Path | None,
@@ -143,19 +160,28 @@ def compare(
     Ctrl-C or SIGTERM, the same command continues. Several processes, on one host or on several that share the folder,
     may run the same command: they share its runs. A run that fails does not stop the others; the report says what is
     missing, and the exit code is 1. Overrides change the base configuration of all arms, or the experiment itself, as
-    in seeds=[1,2,3].
+    in seeds=[1,2,3], or what a run gets of a cluster, as in resources.gpus=1.
 
     Examples:
         seq2seq-attn compare experiments/multi30k-en-de/experiment.yaml
         seq2seq-attn compare experiments/x/experiment.yaml seeds=[1,2,3] training.max_epochs=20 --jobs 2
+        seq2seq-attn compare experiments/x/experiment.yaml --on ray resources.cpus=2 --dry-run
+        seq2seq-attn compare experiments/x/experiment.yaml --on slurm resources.partition=long resources.hours=8
     """
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         from seq2seq_attn.comparison.experiment import read_experiment
 
+        if dry_run and overwrite:
+            raise UserError("--dry-run deletes nothing; give it without --overwrite")
         prepare(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
+        if dry_run:
+            answer(s2s.plan(grid, output, on=on))
+            return
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        found = s2s.compare(grid, output, if_exists=if_exists, jobs=jobs, command=_this_command(), evidence=evidence)
+        found = s2s.compare(
+            grid, output, on=on, jobs=jobs, if_exists=if_exists, command=_this_command(), evidence=evidence
+        )
     _show(found)
     _say_next(found.run(found.results.best.name))
     _fail_if_incomplete(found)

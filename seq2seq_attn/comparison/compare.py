@@ -22,9 +22,11 @@ from seq2seq_attn.comparison.experiment import (
     match_parameters,
     with_settings,
 )
+from seq2seq_attn.comparison.launchers import Launcher, On
 from seq2seq_attn.comparison.observe import observe
-from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete
-from seq2seq_attn.comparison.tuning import search_settings
+from seq2seq_attn.comparison.progress import Row, run_progress
+from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete, refuse_others
+from seq2seq_attn.comparison.tuning import known_trials, search_settings
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.corpora.embedded import TOM_AND_JERRY, TOM_AND_JERRY_SHORT
 from seq2seq_attn.errors import FailedError, UserError, one_line
@@ -39,7 +41,7 @@ from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test, source_words
-from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, refuse_folder
+from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, read_config, refuse_folder
 from seq2seq_attn.strict import load, merge, read_yaml
 
 
@@ -48,7 +50,7 @@ def compare(
     folder: Path,
     *,
     if_exists: IfDone = "resume",
-    jobs: int = 1,
+    launcher: Launcher | None = None,
     command: str = "",
     evidence: Path | None = None,
     say: Say = lambda _: None,
@@ -56,8 +58,8 @@ def compare(
 ) -> Results:
     """Trains and tests the runs of the grid that are missing, and writes the JSON files of the report into `folder`.
 
-    Run folders are `folder/runs/ARM/seed-N`. An interrupted comparison continues where it stopped. `jobs` runs are
-    trained in parallel, each in a process with an equal share of the processor's cores. `command` is the command line
+    Run folders are `folder/runs/ARM/seed-N`. An interrupted comparison continues where it stopped. The launcher trains
+    runs in parallel; without one, they are trained one after the other in this process. `command` is the command line
     that reproduces the comparison, for the report. Runs in the file `evidence`, which an earlier comparison wrote, are
     not trained again, and arms are not tuned again. `bar` as in `runs.train.train`.
 
@@ -75,7 +77,7 @@ def compare(
     tuned, failed = (
         (known_settings(before, evidence, grid.experiment.tune), [])
         if before and evidence
-        else search_settings(grid, runs, if_exists, jobs, say, bar)
+        else search_settings(grid, runs, if_exists, launcher, say, bar)
     )
     missing = [_missing(*each) for each in failed]
     whole, grid = grid, with_settings(grid, {arm: each.setting for arm, each in tuned.items()})
@@ -85,7 +87,7 @@ def compare(
     if before:
         say(f"{len(known)} of {len(grid.runs)} runs are in {evidence}")
     while True:
-        failed = complete_all(own.runs, runs, if_exists, jobs, say, bar)
+        failed = complete_all(own.runs, runs, if_exists, launcher, say, bar)
         finished = own.without(each.run for each in failed)
         with _all_locked(folder, [runs / run.folder for run in finished.runs]):
             if not all(is_complete(run, runs) for run in finished.runs):
@@ -117,6 +119,34 @@ def compare(
             observe(here, runs, test, folder, translations, scoring.of_sentences, evidence and evidence.parent)
             REPRODUCTION.save(_reproduction(grid, command), folder)
             return results
+
+
+def plan(grid: RunGrid, folder: Path, on: On = "local") -> list[Row]:
+    """What `compare` would train and how far each run is: trials of `tune` whose settings are known, then the arms.
+
+    UserError as by `compare`, for the folders; nothing is written.
+    """
+    runs = folder / RUNS
+    refuse_folder(folder)
+    _refuse_other_contents(folder, grid.experiment.name)
+    trials = known_trials(grid, runs)
+    exact = [run for run in grid.runs if grid.experiment.tune is None and not run.match_parameters]
+    refuse_others([*trials, *exact], runs)
+    # What another configuration will be trained with is not known yet, so what is there must be it.
+    others = [run if run in exact else _as_trained(run, runs) for run in grid.runs]
+    rows = []
+    for run in [*trials, *others]:
+        progress = run_progress(runs / run.folder)
+        if is_complete(run, runs):
+            progress = progress._replace(state="done")
+        resources = {} if on == "local" else {"resources": run.resources.in_words(on)}
+        rows.append(Row(run, progress, resources | {f"folder in {runs}": str(run.folder)}))
+    return rows
+
+
+def _as_trained(run: ArmRun, runs: Path) -> ArmRun:
+    """The run with the configuration in its folder, if there is one."""
+    return run._replace(config=read_config(runs / run.folder)) if is_run(runs / run.folder) else run
 
 
 def _missing(run: ArmRun, reason: str) -> MissingRun:
@@ -198,7 +228,7 @@ def demo(
     quick: bool = False,
     *,
     if_exists: IfDone = "resume",
-    jobs: int = 1,
+    launcher: Launcher | None = None,
     command: str = "seq2seq-attn demo",
     say: Say = lambda _: None,
     bar: bool | None = True,
@@ -211,7 +241,7 @@ def demo(
     claim(folder, _demo(quick).name)  # before its corpus is written
     with locked(folder, wait=True):
         grid = demo_grid(folder, quick)
-    return compare(grid, folder, if_exists=if_exists, jobs=jobs, command=command, say=say, bar=bar)
+    return compare(grid, folder, if_exists=if_exists, launcher=launcher, command=command, say=say, bar=bar)
 
 
 def demo_grid(folder: Path, quick: bool = False) -> RunGrid:

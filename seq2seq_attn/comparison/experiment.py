@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, mod
 from seq2seq_attn.comparison.samplers import Grid, Sampler, Setting, Values, ends
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.options import Resources
 from seq2seq_attn.results.records import run_folder, slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import Cache, FrontEnds, cached_front_ends
@@ -40,6 +41,7 @@ from seq2seq_attn.strict import (
 
 BASE = "base"  # the key of an experiment, and of an arm that changes another configuration
 SEEDS = "seeds"  # the key of an experiment, and of an arm that is trained with others
+RESOURCES = "resources"  # the key of an experiment, and of an arm that needs others
 
 
 def _in_order(seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -100,6 +102,7 @@ class Experiment(Strict):
     seeds: Seeds = (1,)  # each arm is trained once per seed
     contrasts: tuple[tuple[str, str], ...] = ()  # further pairs of arms to test, planned before training
     tune: Tune | None = None  # settings to search for before training
+    resources: Resources = Resources()  # what each run gets on a cluster
 
     @model_validator(mode="before")
     @classmethod
@@ -161,10 +164,12 @@ class ArmConfig(Config):
 
     match_parameters: bool = False  # widen the decoder to the parameter count of the largest arm without this
     seeds: Seeds | None = None  # null: those of the experiment
+    resources: Resources = Resources()  # what each of its runs gets on a cluster; the rest as in the experiment
 
     def run(self, seed: int) -> Config:
         """The configuration of the arm's run with this seed."""
-        return Config.model_validate(self.model_dump(exclude={"match_parameters", "seeds"}) | {"seed": seed})
+        own = ArmConfig.model_fields.keys() - Config.model_fields.keys()
+        return Config.model_validate(self.model_dump(exclude=own) | {"seed": seed})
 
 
 class ArmRun(NamedTuple):
@@ -176,6 +181,7 @@ class ArmRun(NamedTuple):
     folder: Path  # relative to the folder of all runs
     match_parameters: bool = False  # as requested; the function `match_parameters` widens `config`
     draw: Draw | None = None  # of its pictures of attention
+    resources: Resources = Resources()
 
     @property
     def name(self) -> str:
@@ -241,6 +247,7 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
     UserError: a configuration is invalid, or arms are not scored alike; all are checked before any run is trained.
     """
     place = f"{path}: " if path else ""
+    resources = experiment.resources.model_dump()
     runs: list[ArmRun] = []
     for arm, change in experiment.arms.items():
         if SEEDS in bases[arm]:
@@ -248,13 +255,21 @@ def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], pa
                 f"arm {arm!r}: its base has seeds; give them to the experiment, or to the arm", (SEEDS,), place
             )
         try:
-            config = parse(ArmConfig, completed(merge(bases[arm], _without(BASE, change))))
+            given = merge({RESOURCES: resources}, merge(bases[arm], _without(BASE, change)))
+            config = parse(ArmConfig, completed(given))
         except ConfigError as error:
             base = experiment.base_of(arm)
             origin = f"{base}: " if isinstance(base, Path) and not _is_changed(change, error.keys) else ""
             raise ConfigError(f"arm {arm!r}: {origin}{error}", error.keys, place) from None
         runs += [
-            ArmRun(arm, seed, config.run(seed), run_folder(arm, seed), config.match_parameters)
+            ArmRun(
+                arm,
+                seed,
+                config.run(seed),
+                run_folder(arm, seed),
+                config.match_parameters,
+                resources=config.resources,
+            )
             for seed in config.seeds or experiment.seeds
         ]
         if key := _scored_otherwise(runs[-1].config, runs[0].config):

@@ -1,4 +1,4 @@
-"""Trains the missing runs of an experiment, in this process or each in one of its own.
+"""Trains the missing runs of an experiment, in this process or where a launcher puts them.
 
 Several processes may work on one experiment: each takes the runs that no other has locked, then waits for the rest. A
 run that fails does not stop the others.
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
 from seq2seq_attn.analysis.scoring import evaluate
 from seq2seq_attn.comparison.experiment import ArmRun
-from seq2seq_attn.comparison.workers import Ended, in_processes
+from seq2seq_attn.comparison.launchers import Ended, Launcher
+from seq2seq_attn.comparison.progress import GridProgress, messages_to_file
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.files.lock import BusyError, locked
 from seq2seq_attn.ops.host import device_type, keep_freed_memory
@@ -47,9 +48,17 @@ class _Attempt(NamedTuple):
 
 
 def complete_all(
-    grid: Sequence[ArmRun], runs: Path, if_exists: IfDone, jobs: int, say: Say, bar: bool | None = True
+    grid: Sequence[ArmRun],
+    runs: Path,
+    if_exists: IfDone,
+    launcher: Launcher | None,
+    say: Say,
+    bar: bool | None = True,
 ) -> list[FailedRun]:
-    """Trains and tests every run of the grid, `jobs` at a time; finished runs are kept unless they are overwritten.
+    """Trains and tests every run of the grid; finished runs are kept unless they are overwritten.
+
+    Without a launcher, one after the other in this process. With one, their messages are passed on to `say`, and a
+    terminal shows the grid; neither with `bar` None.
 
     All runs to overwrite are deleted before the first is trained, so that what goes on after an interruption has none
     of the earlier ones.
@@ -63,31 +72,43 @@ def complete_all(
     """
     if if_exists == "overwrite":
         delete_all(grid, runs)
-    for run in grid if if_exists == "resume" else ():
-        if is_trained(run, runs):
-            refuse_other_config(run.config, runs / run.folder)
-        else:
-            may_resume(run.config, runs / run.folder, if_exists)
+    else:
+        refuse_others(grid, runs)
     failed: list[FailedRun] = []
     left = [run for run in grid if not is_complete(run, runs)]  # no process is started for the others
     done = len(grid) - len(left)
     if done:
         say(f"{done} of {len(grid)} runs were done before")
-    for waiting in (False, True):
-        busy = []
-        for run, attempt in _attempts(left, runs, jobs, say, bar, waiting):
-            if attempt.busy is not None:
-                say(f"{run.name}: {attempt.busy}")
-                busy.append(run)
-            elif attempt.failure is not None:
-                say(f"{run.name}: failed: {attempt.failure}")
-                failed.append(FailedRun(run, attempt.failure))
-            else:
-                done += 1
-                if jobs > 1:
-                    say(f"{done} of {len(grid)} runs done")
-        left = busy
+    if not left:
+        return failed
+    progress = None if launcher is None or bar is None else GridProgress(grid, left, runs, say)
+    with progress or nullcontext():
+        for waiting in (False, True):
+            busy = []
+            for run, attempt in _attempts(left, runs, launcher, say, bar, waiting):
+                if progress is not None:
+                    progress.end(run, "failed" if attempt.failure else None if attempt.busy else "done")
+                if attempt.busy is not None:
+                    say(f"{run.name}: {attempt.busy}")
+                    busy.append(run)
+                elif attempt.failure is not None:
+                    say(f"{run.name}: failed: {attempt.failure}")
+                    failed.append(FailedRun(run, attempt.failure))
+                else:
+                    done += 1
+                    if launcher is not None:
+                        say(f"{done} of {len(grid)} runs done")
+            left = busy
     return failed
+
+
+def refuse_others(grid: Sequence[ArmRun], runs: Path) -> None:
+    """UserError if the folder of a run holds another one, or a file that the run did not write."""
+    for run in grid:
+        if is_trained(run, runs):
+            refuse_other_config(run.config, runs / run.folder)
+        else:
+            may_resume(run.config, runs / run.folder, "resume")
 
 
 def delete_all(grid: Sequence[ArmRun], runs: Path) -> None:
@@ -100,30 +121,30 @@ def delete_all(grid: Sequence[ArmRun], runs: Path) -> None:
 
 
 def _attempts(
-    grid: Sequence[ArmRun],
-    runs: Path,
-    jobs: int,
-    say: Say,
-    bar: bool | None,
-    waiting: bool,
+    grid: Sequence[ArmRun], runs: Path, launcher: Launcher | None, say: Say, bar: bool | None, waiting: bool
 ) -> Iterator[tuple[ArmRun, _Attempt]]:
     """One try for each run, in order of completion; `waiting` for other processes that are at work on one."""
-    jobs = min(jobs, len(grid))
-    if jobs <= 1:
+    if launcher is None:
         for number, run in enumerate(grid, start=1):
             numbered = lambda text, n=number: say(f"[{n}/{len(grid)}] {text}")  # noqa: E731
             yield run, _attempt(run, runs, numbered, bar, waiting)
-        return
-    worker_say, worker_bar = messages(silent=bar is None), None if bar is None else False
-    work = partial(_attempt_in_worker, runs=runs, say=worker_say, bar=worker_bar, waiting=waiting)
-    prepare = partial(_prepare_to_train, max(1, (os.cpu_count() or 1) // jobs), loaded_plugins())
-    for run, result in in_processes(work, grid, jobs, prepare):
-        yield run, _Attempt(failure=result.reason) if isinstance(result, Ended) else result
+    elif grid:
+        work = partial(_attempt_elsewhere, runs.absolute(), Path.cwd(), loaded_plugins(), waiting)
+        for run, result in launcher.launch(work, grid, say):
+            yield run, _Attempt(failure=result.reason) if isinstance(result, Ended) else result
 
 
-def _attempt(run: ArmRun, runs: Path, say: Say, bar: bool | None, waiting: bool) -> _Attempt:
+def _attempt(
+    run: ArmRun,
+    runs: Path,
+    say: Say,
+    bar: bool | None,
+    waiting: bool,
+    prepare: Callable[[], object] = lambda: None,
+) -> _Attempt:
     """Completes a run. Whatever prevents it becomes a reason, with a traceback through `say` if it is a defect."""
     try:
+        prepare()
         complete(run, runs, say, bar, wait=waiting)
     except BusyError as error:
         return _Attempt(busy=str(error))
@@ -139,9 +160,20 @@ def _attempt(run: ArmRun, runs: Path, say: Say, bar: bool | None, waiting: bool)
     return _Attempt()
 
 
-def _attempt_in_worker(run: ArmRun, **rest: Any) -> _Attempt:
+def _attempt_elsewhere(
+    runs: Path, directory: Path, plugins: Sequence[Path], waiting: bool, run: ArmRun, threads: int
+) -> _Attempt:
+    """An attempt in a process of its own, perhaps on another host, whose messages go to a file beside the run."""
+
+    def prepare() -> None:
+        os.chdir(directory)  # paths of the configuration are relative to it
+        torch.set_num_threads(threads)
+        keep_freed_memory()
+        load_plugins(plugins)
+
     try:
-        return _attempt(run, **rest)
+        with messages_to_file(run, runs):
+            return _attempt(run, runs, messages(silent=False), False, waiting, prepare)
     except KeyboardInterrupt:  # Ctrl-C does not reach workers, but somebody may end one of them
         return _Attempt(failure="its process was terminated")
 
@@ -184,10 +216,3 @@ def complete(run: ArmRun, runs: Path, say: Say, bar: bool | None = True, *, wait
         scores = evaluate(model, folder, say=lambda text: say(f"{run.name}: {text}"))
     main = run.config.evaluation.main
     say(f"{run.name}: {main.label} {scores[main.key]['value']:.2f} on the test set")
-
-
-def _prepare_to_train(threads: int, plugins: Sequence[Path]) -> None:
-    """Sets the threads and the memory allocation of a worker, and loads the plugins of its parent."""
-    torch.set_num_threads(threads)
-    keep_freed_memory()
-    load_plugins(plugins)

@@ -21,12 +21,13 @@ what another sampler suggests:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from seq2seq_attn.comparison.experiment import ArmRun, RunGrid, Tune, trial_of, with_setting
+from seq2seq_attn.comparison.launchers import Launcher
 from seq2seq_attn.comparison.samplers import Trial
-from seq2seq_attn.comparison.schedule import FailedRun, IfDone, complete_all, delete_all
+from seq2seq_attn.comparison.schedule import FailedRun, IfDone, complete_all, delete_all, is_complete
 from seq2seq_attn.config import Config
 from seq2seq_attn.results.records import slug
 from seq2seq_attn.results.results import Tuned
@@ -37,7 +38,7 @@ FOLDER = Path("tuning")  # in the folder of all runs
 
 
 def search_settings(
-    grid: RunGrid, runs: Path, if_exists: IfDone, jobs: int, say: Say, bar: bool | None = True
+    grid: RunGrid, runs: Path, if_exists: IfDone, launcher: Launcher | None, say: Say, bar: bool | None = True
 ) -> tuple[dict[str, Tuned], list[FailedRun]]:
     """The best setting of each tuned arm, and the trials that failed; trains those that are missing.
 
@@ -47,19 +48,44 @@ def search_settings(
     tune = grid.experiment.tune
     if tune is None:
         return {}, []
-    searches = [_Search(arm, group[0], tune) for arm, group in grid.arms() if arm in tune.arms]
+    searches = _searches(grid)
     count = tune.sampler.count(tune.values)
     if if_exists == "overwrite":
         delete_all([search.run(number, search.first.config) for search in searches for number in range(count)], runs)
     failed = []
-    for start in range(0, count, tune.sampler.at_once or count):
-        numbers = range(start, min(start + (tune.sampler.at_once or count), count))
-        batches = [search.suggest(grid, numbers) for search in searches]
-        failed += complete_all([run for batch in batches for run in batch], runs, "resume", jobs, say, bar)
-        for search, batch in zip(searches, batches, strict=True):
-            search.read(batch, runs)
+    for trials in _batches(grid, searches, runs):
+        failed += complete_all(trials, runs, "resume", launcher, say, bar)
     found = {search.arm: tuned for search in searches if (tuned := search.found(say)) is not None}
     return found, failed
+
+
+def known_trials(grid: RunGrid, runs: Path) -> list[ArmRun]:
+    """The trials whose settings are known already: all, unless the sampler waits for the scores of earlier ones."""
+    found = []
+    for trials in _batches(grid, _searches(grid), runs):
+        found += trials
+        if not all(is_complete(run, runs) for run in trials):
+            break
+    return found
+
+
+def _searches(grid: RunGrid) -> list[_Search]:
+    tune = grid.experiment.tune
+    return [_Search(arm, group[0], tune) for arm, group in grid.arms() if tune and arm in tune.arms]
+
+
+def _batches(grid: RunGrid, searches: Sequence[_Search], runs: Path) -> Iterator[list[ArmRun]]:
+    """The trials of all searches that are suggested at once; whoever asks for the next ones has trained these."""
+    if not searches:
+        return
+    tune = searches[0].tune
+    count = tune.sampler.count(tune.values)
+    size = tune.sampler.at_once or count
+    for start in range(0, count, size):
+        batches = [search.suggest(grid, range(start, min(start + size, count))) for search in searches]
+        yield [run for batch in batches for run in batch]
+        for search, batch in zip(searches, batches, strict=True):
+            search.read(batch, runs)
 
 
 class _Search:

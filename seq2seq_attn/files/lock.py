@@ -99,11 +99,31 @@ def _try_to_acquire(lock: BaseFileLock, path: Path, seconds: float) -> OSError |
     return None
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether the lock of a folder names an owner that may be alive: on another host, or a living process of this one.
+
+    Nothing is locked meanwhile, so this may be wrong a moment later.
+    """
+    try:
+        pid, host = _recorded(folder / LOCK)
+        if host == platform.node() and os.name == "posix":
+            os.kill(pid, 0)
+    except PermissionError:  # the process of another user
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def _owner(path: Path) -> str:
     with suppress(OSError, ValueError):
-        pid, host, *_ = path.read_text().split("\n")
-        return f"process {pid} on {host}"
+        return "process {} on {}".format(*_recorded(path))
     return "another process"
+
+
+def _recorded(path: Path) -> tuple[int, str]:
+    pid, host, *_ = path.read_text().split("\n")
+    return int(pid), host
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -36,7 +36,7 @@ class ProgressLines:
         self.name, self.is_silent = name, bar is None
         self.first_step, self.steps = step, steps
         self.start = self.written = time.perf_counter()
-        self.console = Console(file=cast(IO[str], _Stderr()))
+        self.console = Console(file=cast(IO[str], Stderr()))
         self.bar: Progress | None = None
         if bar and self.console.is_terminal:
             columns = BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeElapsedColumn()
@@ -96,7 +96,7 @@ class ProgressLines:
             self.console.print(f"{self.name}: {text}", highlight=False, markup=False, soft_wrap=True)
 
 
-class _Stderr:
+class Stderr:
     """stderr, where what cannot be written is lost: a full disk or a closed terminal must not end training."""
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from seq2seq_attn.comparison.collect import training_text
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.evidence import read_run
 from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
+from seq2seq_attn.comparison.launchers.local import Local
 from seq2seq_attn.comparison.observe import kept_lines
 from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
@@ -357,7 +358,7 @@ def test_several_jobs_give_the_same_results_as_one(results, grid, tmp_path):
     again = [run for run in grid.runs if run.seed == 2]
     for run in again:
         shutil.rmtree(tmp_path / "mine" / "runs" / run.folder)
-    complete_all(again, tmp_path / "mine" / "runs", "resume", jobs=2, say=lambda _: None)
+    complete_all(again, tmp_path / "mine" / "runs", "resume", Local(2), say=lambda _: None)
     assert compare(grid, tmp_path / "mine").arms[1].scores == results.arms[1].scores
 
 

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from seq2seq_attn.comparison import schedule
-from seq2seq_attn.comparison.workers import Ended, in_processes
+from seq2seq_attn.comparison.launchers import Ended
+from seq2seq_attn.comparison.launchers.local import Local, in_processes
 
 
 def test_the_first_exception_stops_running_and_waiting_work(tmp_path):
@@ -36,9 +37,8 @@ def test_a_killed_worker_is_reported_with_its_item_and_the_others_go_on():
 
 def test_worker_processes_end_when_their_parent_is_killed():
     long = "import os, time; os.write(1, b'at work\\n'); time.sleep(120)"
-    script = (
-        f"from seq2seq_attn.comparison.workers import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
-    )
+    place = "seq2seq_attn.comparison.launchers.local"
+    script = f"from {place} import in_processes; list(in_processes(exec, [{long!r}] * 3, jobs=2))"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert [process.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2
     process.kill()
@@ -50,7 +50,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback():
     """Sent to the whole process group, as a terminal does."""
     long = "import os, time; os.write(1, b'at work\\n'); time.sleep(120)"
     script = (
-        "from seq2seq_attn.comparison.workers import in_processes\n"
+        "from seq2seq_attn.comparison.launchers.local import in_processes\n"
         f"try:\n    list(in_processes(exec, [{long!r}] * 3, jobs=2))\n"
         "except KeyboardInterrupt:\n    print('interrupted')"
     )
@@ -66,12 +66,12 @@ def test_failed_runs_and_those_of_other_processes_are_not_done(grid, tmp_path, m
     attempts = [schedule._Attempt(failure="no memory"), schedule._Attempt(busy="in use"), *[schedule._Attempt()] * 3]
     monkeypatch.setattr(schedule, "_attempts", lambda runs, *_, **__: ((run, attempts.pop(0)) for run in runs))
     said = []
-    schedule.complete_all(grid.runs, tmp_path, "resume", 2, said.append)
+    schedule.complete_all(grid.runs, tmp_path, "resume", Local(2), said.append)
     assert [line for line in said if "done" in line] == [f"{done} of 4 runs done" for done in (1, 2, 3)]
 
 
 def test_the_processes_of_others_import_no_torch():
-    script = "import sys, seq2seq_attn.comparison.workers; print({'torch', 'numpy'} & sys.modules.keys())"
+    script = "import sys, seq2seq_attn.comparison.launchers.local; print({'torch', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 import yaml
 
+from seq2seq_attn.comparison.launchers.local import Local
 from seq2seq_attn.comparison.schedule import complete_all
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
@@ -157,6 +158,6 @@ def test_worker_processes_load_the_file_again(grid, code, tmp_path, monkeypatch)
         run._replace(config=configured(override(run.config.model_dump(mode="json"), ["training.max_epochs=1"]), "."))
         for run in grid.runs[2:4]
     ]
-    complete_all(runs, tmp_path / "runs", "resume", jobs=2, say=lambda _: None)
+    complete_all(runs, tmp_path / "runs", "resume", Local(2), say=lambda _: None)
     for run in runs:
         assert TrainedModel.load(tmp_path / "runs" / run.folder).config.model.context.scorer.rank == 3

@@ -1,4 +1,4 @@
-"""Items that are processed in parallel, each in a process of its own, which ends whenever this process ends.
+"""Runs in processes of this machine, which end whenever this process ends.
 
 Every such process imports this file, so it imports nothing that is slow (torch).
 """
@@ -10,31 +10,44 @@ import os
 import signal
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait as wait_for_any
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from seq2seq_attn.comparison.launchers import Ended, Work
+
+if TYPE_CHECKING:
+    from seq2seq_attn.comparison.experiment import ArmRun
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class Ended(NamedTuple):
-    """In place of the result of an item whose process ended before it was done."""
+class Local:
+    """A number of processes that share the cores of this machine."""
 
-    reason: str
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def launch(
+        self, work: Work, runs: Sequence[ArmRun], say: Callable[[str], object]
+    ) -> Iterator[tuple[ArmRun, Any | Ended]]:
+        jobs = min(self.jobs, len(runs))
+        return in_processes(partial(work, threads=max(1, (os.cpu_count() or 1) // max(1, jobs))), runs, jobs)
 
 
 def in_processes(
-    work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int, prepare: Callable[[], object] | None = None
+    work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int
 ) -> Iterator[tuple[_Item, _Result | Ended]]:
     """Yields each item with the result of `work`, in order of completion; `jobs` items are processed in parallel.
 
-    Every process calls `prepare` first. If one is killed, its item is not tried again, and the others go on. The first
-    exception, in a process or here (Ctrl-C), stops all of them at once and is raised.
+    If a process is killed, its item is not tried again, and the others go on. The first exception, in a process or here
+    (Ctrl-C), stops all of them at once and is raised.
     """
     spawn = multiprocessing.get_context("spawn")
     waiting = deque(items)
@@ -44,7 +57,7 @@ def in_processes(
             while waiting and len(running) < jobs:
                 item = waiting.popleft()
                 ours, theirs = spawn.Pipe(duplex=False)
-                process = spawn.Process(target=_serve, args=(theirs, prepare, work, item))
+                process = spawn.Process(target=_serve, args=(theirs, work, item))
                 with _without_ctrl_c():
                     process.start()
                 theirs.close()  # so that the end of the process is the end of the connection
@@ -104,16 +117,12 @@ def _without_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _serve(
-    connection: Any, prepare: Callable[[], object] | None, work: Callable[[_Item], _Result], item: _Item
-) -> None:
+def _serve(connection: Any, work: Callable[[_Item], _Result], item: _Item) -> None:
     """Processes an item. The process ends with its parent: a spawned one would outlive a killed parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, which has it too, stops its processes
     Thread(target=_end_with_parent, daemon=True).start()
     answer: tuple[_Result | None, Exception | None, str]
     try:
-        if prepare is not None:
-            prepare()
         answer = work(item), None, ""
     except Exception as error:
         answer = None, error, traceback.format_exc()
