@@ -15,7 +15,7 @@ from seq2seq_attn.analysis.scoring import length_bands
 from seq2seq_attn.comparison import breakdowns, collect, observe
 from seq2seq_attn.comparison.arms import Arm, Scoring
 from seq2seq_attn.comparison.collect import training_text
-from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.compare import compare, plan
 from seq2seq_attn.comparison.evidence import read_run
 from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
 from seq2seq_attn.comparison.launchers.local import Local
@@ -358,8 +358,29 @@ def test_several_jobs_give_the_same_results_as_one(results, grid, tmp_path):
     again = [run for run in grid.runs if run.seed == 2]
     for run in again:
         shutil.rmtree(tmp_path / "mine" / "runs" / run.folder)
-    complete_all(again, tmp_path / "mine" / "runs", "resume", Local(2), say=lambda _: None)
+    said = []
+    complete_all(again, tmp_path / "mine" / "runs", "resume", Local(2), said.append)
+    assert {line for line in said if "on the test set" in line} == {
+        (tmp_path / "mine" / "runs" / f"{run.folder}.log").read_text().splitlines()[-1] for run in again
+    }
     assert compare(grid, tmp_path / "mine").arms[1].scores == results.arms[1].scores
+
+
+def test_a_plan_has_what_would_be_trained_and_changes_nothing(results, experiment_file, tmp_path):
+    def states(*overrides):
+        grid = read_experiment(experiment_file, overrides)
+        return {row.run.name: row.progress.state for row in plan(grid, tmp_path / "mine")}
+
+    before = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*"))
+    arms = {f"{arm}, seed {seed}": "done" for arm in ("distracted", "attention") for seed in (1, 2)}
+    assert states() == arms
+    assert states("training.max_epochs=13") == dict.fromkeys(arms, "continues")
+    assert states("seeds=[1,2,3]") == arms | {"distracted, seed 3": "new", "attention, seed 3": "new"}
+    tune = "tune={arms: [attention], values: {training.batch_size: [4, 8]}}"
+    assert states(tune) == {f"attention, trial {trial}, seed 1": "new" for trial in (1, 2)} | arms
+    with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
+        states("training.batch_size=9")
+    assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*")) == before
 
 
 def test_runs_of_another_configuration_do_not_count_as_finished(results, experiment_file, tmp_path):

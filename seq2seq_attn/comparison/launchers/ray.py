@@ -25,13 +25,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.comparison.launchers import Ended, Work
-from seq2seq_attn.errors import UserError, needing
+from seq2seq_attn.comparison.launchers import Ended, Work, import_engine
+from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -52,7 +51,7 @@ class Ray:
     def launch(
         self, work: Work, runs: Sequence[ArmRun], say: Callable[[str], object]
     ) -> Iterator[tuple[ArmRun, Any | Ended]]:
-        with needing("--on ray"), _connected() as ray:
+        with _connected() as ray:
             train = ray.remote(max_calls=1, max_retries=RETRIES)(_call)  # a process for each run
             environment = {name: value for name, value in os.environ.items() if name.startswith(OWN)}
             waiting, running = deque(runs), dict[Any, "ArmRun"]()
@@ -100,7 +99,7 @@ def _connected() -> Iterator[Any]:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
-        ray: Any = import_module("ray")
+        ray = import_engine("ray", "ray")
         if ray.is_initialized():
             yield ray
             return

@@ -11,14 +11,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.comparison.launchers import Ended, Work
-from seq2seq_attn.errors import UserError, needing
+from seq2seq_attn.comparison.launchers import Ended, Work, import_engine
+from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -65,9 +65,9 @@ class Slurm:
                 subprocess.run(["scancel", *running], check=False, capture_output=True)
 
     def _submit(self, work: Work, runs: Sequence[ArmRun], resources: Resources) -> list[Any]:
-        with needing("--on slurm"):
-            import submitit
-            from submitit.core.utils import FailedJobError, FailedSubmissionError
+        submitit = import_engine("slurm", "submitit")
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
         try:
             executor = submitit.AutoExecutor(self.folder, cluster="slurm", slurm_max_num_timeout=RESTARTS)
         except RuntimeError:
@@ -86,7 +86,7 @@ class Slurm:
         )
         try:
             with _outside_of_a_job():
-                return executor.map_array(Job(work), runs)
+                return list(executor.map_array(Job(work), runs))
         except (FailedJobError, FailedSubmissionError, OSError) as error:
             raise UserError(f"--on slurm: {error}") from None
 
@@ -125,7 +125,7 @@ def _outside_of_a_job() -> Iterator[None]:
         os.environ.update(own)
 
 
-def _over(jobs: Sequence[str] | dict[str, Any]) -> dict[str, str]:
+def _over(jobs: Iterable[str]) -> dict[str, str]:
     """The states of jobs that have ended; none if Slurm does not answer now."""
     command = ["squeue", "--me", "--noheader", "--array", "--states=all", "--format=%i %T"]
     answer = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -1,0 +1,79 @@
+"""What is shown of a grid while its runs are trained elsewhere."""
+
+import os
+import platform
+import sys
+import time
+
+import pytest
+
+from seq2seq_attn.api.tables import as_text
+from seq2seq_attn.comparison import progress
+from seq2seq_attn.comparison.progress import GridProgress, messages_of, messages_to_file, run_progress
+from seq2seq_attn.files.lock import LOCK
+
+CURVES = """epoch,step,train_loss,validation_loss,validation_score
+1,10,2.5,,
+1,12,,2.25,7.5
+1.5,20,2.0,,
+"""
+
+
+@pytest.fixture
+def run(grid, tmp_path):
+    """A run with a checkpoint within its second epoch."""
+    (tmp_path / grid.runs[0].folder / "log").mkdir(parents=True)
+    (tmp_path / grid.runs[0].folder / "checkpoints").mkdir()
+    (tmp_path / grid.runs[0].folder / "checkpoints/last.safetensors").touch()
+    (tmp_path / grid.runs[0].folder / "log/metrics.csv").write_text(CURVES)
+    return grid.runs[0]
+
+
+def test_a_run_is_at_its_last_step_with_the_scores_of_its_last_validation(run, tmp_path):
+    assert run_progress(tmp_path / run.folder) == ("continues", 1.5, 20, 2.25, 7.5)
+    (tmp_path / run.folder / "log/metrics.csv").write_text("epoch,step\nx")
+    assert run_progress(tmp_path / run.folder) == ("continues", None, None, None, None)
+    assert run_progress(tmp_path / "none").state == "new"
+
+
+@pytest.mark.parametrize(
+    ("owner", "state"),
+    [
+        (f"{os.getpid()}\n{platform.node()}\n", "running"),
+        ("1\nanother-host\n", "running"),
+        (f"{2**22 + 1}\n{platform.node()}\n", "continues"),  # more than a system has
+        ("", "continues"),
+    ],
+)
+def test_a_run_is_running_as_long_as_the_owner_of_its_lock_may_live(run, tmp_path, owner, state):
+    (tmp_path / run.folder / LOCK).write_text(owner)
+    assert run_progress(tmp_path / run.folder).state == state
+
+
+def test_messages_are_passed_on_once_and_the_table_has_all_runs(grid, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "INTERVAL", 0.01)
+    _, second, third, _ = grid.runs
+    with messages_to_file(second, tmp_path):
+        print("of an earlier comparison", file=sys.stderr)
+    said = []
+    with GridProgress(grid.runs, grid.runs[:3], tmp_path, said.append) as shown:
+        (tmp_path / run.folder / LOCK).write_text(f"{os.getpid()}\n{platform.node()}\n")
+        with messages_of(second, tmp_path).open("a") as file:
+            file.write("ü: one\nnot yet")
+            file.flush()
+            while not said:
+                time.sleep(0.01)
+            file.write(" two\n")
+        shown.end(second, "failed")
+        shown.end(third, None)
+        lines = as_text(shown._table()).splitlines()
+    assert said == ["ü: one", "not yet two"]
+    states = {line.split()[0] + line.split()[2]: line.split()[3] for line in lines if ", seed" in line}
+    assert states == {
+        "distracted,1": "running",
+        "distracted,2": "failed",
+        "attention,1": "waiting",
+        "attention,2": "done",
+    }
+    assert "1.5     20   BLEU 7.5" in lines[2]
+    assert lines[-1].strip() == "1 running, 1 failed, 1 waiting, 1 done"
