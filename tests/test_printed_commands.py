@@ -26,6 +26,7 @@ NEEDS = {
     "--from-folder downloads": "a folder that others have filled",
     "my_package": "an installed package",
     "me/en-de": "a repository on the hub; tests/cli/test_hub.py has a stand-in",
+    "--on slurm": "a Slurm; tests/cluster starts one",
     "--live": "the runs of a comparison; tests/export writes the page",
     "seq2seq-attn serve": "a server runs until it is stopped; tests/serve starts it",
 }

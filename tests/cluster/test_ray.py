@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
-from conftest import STEPS, descendants
+from slow_grid import STEPS, descendants
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ class RayCluster(NamedTuple):
         self.process.stdin.flush()
 
 
-@pytest.mark.parametrize("seeds", [2, pytest.param(4, id="8 runs")])
+@pytest.mark.parametrize("seeds", [pytest.param(2, id="4-runs"), pytest.param(4, id="8-runs")])
 def test_runs_of_a_node_that_dies_continue_on_the_other_and_no_other_run_is_trained_twice(cluster, comparison, seeds):
     compare = comparison("--on", "ray", seeds=seeds)
     while len(compare.training()) < 4:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from conftest import STEPS
+from slow_grid import STEPS
 
 from seq2seq_attn.runs.folder import read_metrics
 
