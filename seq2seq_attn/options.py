@@ -353,17 +353,17 @@ class FilterOptions(PairOptions):
 
 
 class Resources(Strict):
-    """What each run of a comparison gets on a cluster. On one machine, runs share what there is."""
+    """What each run of a comparison, or process of a translation, gets on a cluster. On one machine, they share it."""
 
-    cpus: PositiveInt = Field(default=1, description="Processors, and threads of the training.")
-    gpus: int = Field(default=0, ge=0, le=1, description="GPUs: a run of a comparison is one process.")
+    cpus: PositiveInt = Field(default=1, description="Processors, and threads of the process.")
+    gpus: int = Field(default=0, ge=0, le=1, description="GPUs, 0 or 1: each run, or part of a file, is one process.")
     memory: float | None = Field(
         default=None, gt=0.0, description="Memory in GB; by default, Slurm's, and of Ray what is free."
     )
     hours: float = Field(
         default=24.0,
         gt=0.0,
-        description="Slurm: the time of a job. A run that takes longer is queued again shortly before, and continues.",
+        description="Slurm: the time of a job. One that takes longer is queued again shortly before, and continues.",
     )
     partition: str | None = Field(default=None, description="Slurm: the partition; by default, that of the cluster.")
     account: str | None = Field(default=None, description="Slurm: the account; by default, that of the user.")
@@ -396,7 +396,7 @@ def takes(record: type[Strict], *, unset: bool = False) -> Callable[[_Function],
             default, kind = (None, kind | None) if unset else (field.default, kind)
             fields.append(inspect.Parameter(name, keyword, default=default, annotation=kind))
         vars(function)["__signature__"] = signature.replace(parameters=[*own[:first], *fields, *own[first:]])
-        vars(function)["taken_fields"] = record.model_fields
+        vars(function)["taken_fields"] = record.model_fields | taken_fields(function)  # of several records
         return function
 
     return taking

@@ -215,6 +215,7 @@ class Model:
         split_sentences: bool = False,
         progress: Progress | None = None,
         say: Say = warn,
+        first: int = 0,
     ) -> Iterator[Translation]:
         """Predicts the targets of batches of sources, each batch before the next is asked for.
 
@@ -227,6 +228,7 @@ class Model:
             split_sentences: See `translate`.
             progress: See `translate`.
             say: See `translate`.
+            first: How many lines come before the first source, for messages.
 
         Yields:
             The record of each source.
@@ -246,7 +248,7 @@ class Model:
         )
         if options.precision == "bf16" and (slow := slow_precision("bf16", trained.device.type)) is not None:
             say(slow)
-        done = 0
+        done = first
         for batch in batches:
             lines = [SourceLine.of(each) for each in batch]
             refuse_no_text([line.source for line in lines], "sentence", done)

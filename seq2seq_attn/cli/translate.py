@@ -20,22 +20,25 @@ from seq2seq_attn.cli.arguments import (
     RunFolder,
     argument,
     file,
+    folder,
     load_ensemble,
     load_model,
+    prepare,
 )
 from seq2seq_attn.cli.console import answer, progress, say
+from seq2seq_attn.comparison.launchers import On
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.options import SearchOptions, takes
+from seq2seq_attn.options import Resources, SearchOptions, takes
 
 if TYPE_CHECKING:
-    from seq2seq_attn.api.answers import Translation
-    from seq2seq_attn.runs.requests import SourceLine
+    from seq2seq_attn.corpora.placeholders import PlaceholderReport
+    from seq2seq_attn.corpora.unknown_words import UnknownReport
 
-TIDY = 20_000  # lines
 CHUNK = 512  # lines decoded together: sorted by length, they form batches with little padding
 
 
 @takes(SearchOptions, unset=True)
+@takes(Resources, unset=True)
 def translate(
     run: RunFolder,
     source: Annotated[
@@ -60,9 +63,21 @@ def translate(
     ] = False,
     ensemble: Ensemble = None,
     attention: AttentionFile = None,
+    output: Annotated[
+        Path | None, folder("Write files of 10,240 lines into this folder, and only those that are missing.")
+    ] = None,
+    on: Annotated[
+        On, typer.Option(help="With --output: processes of this machine, a cluster of Ray, or the Slurm of this host.")
+    ] = "local",
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --output: processes at once; default: one here, on a cluster all there is room for."
+        ),
+    ] = None,
     as_json: AsJson = False,
     plugin: Plugin = None,
-    **search: Any,
+    **options: Any,
 ) -> None:
     """Predict the target of each line of a file or stdin.
 
@@ -92,6 +107,10 @@ def translate(
 
     With --casing source, an output begins with a capital if its source does, and is in capitals if its source is.
 
+    With --output, SOURCE may have any length: its lines are translated in shards of 10,240, as many at once as --jobs
+    says, in processes of this machine or, with --on, by Ray or Slurm. The files are named by their lines, as
+    00000000-00010239.txt, and one after the other they are what one process prints. The same command continues.
+
     With --split-sentences, a line may have several sentences, each of which is a source; the scores of a line are their
     sums, and with --json, "sentences" has the answer to each.
 
@@ -110,47 +129,102 @@ def translate(
         seq2seq-attn translate runs/x test.en --length-penalty 0.2 --coverage-penalty 0.2 > test.de
         seq2seq-attn translate runs/x test.en --beam-size 8 --beam-groups 4 --n-best 4 > test.nbest
         echo 'Tom runs . Jerry sleeps .' | seq2seq-attn translate demo --split-sentences --json
+        seq2seq-attn translate runs/x test.en --output translated --jobs 2 --beam-size 1
         seq2seq-attn translate runs/x test.en --mbr chrf --candidates 10 --beam-size 10 > test.de
     """
+    if tabs is not None and {"prefix": prefix, "constraints": constraints}[tabs] is not None:
+        raise UserError(f"--{tabs} and --tabs {tabs} give the same in two ways; give one of them")
+    given = {name: value for name, value in options.items() if value is not None}
+    far = {name: given.pop(name) for name in Resources.model_fields if name in given}
+    asked_of_lines = {"tabs": tabs, "glossary": glossary, "split_sentences": split_sentences, "as_json": as_json}
+    if output is not None:
+        beside = {"--prefix": prefix, "--constraints": constraints, "--attention": attention}
+        if source is None or not source.is_file():
+            raise UserError("--output writes the shards of a file, which several processes read; give SOURCE as a file")
+        if named := [name for name, value in beside.items() if value is not None]:
+            raise UserError(f"{named[0]} is one file beside the source, and --output writes many; see --tabs")
+        _write_shards(run, source, output, on, jobs, ensemble, plugin, given, far, asked_of_lines)
+        return
+    if on != "local" or jobs is not None or far:
+        raise UserError("--on, --jobs and what a job gets need --output DIR: each process writes files of its own")
+
     from seq2seq_attn.analysis.attention_files import attention_file
+    from seq2seq_attn.api.shards import asked, count, refuse_tabs, shown, tidied
     from seq2seq_attn.corpora.placeholders import PlaceholderReport
     from seq2seq_attn.corpora.unknown_words import UnknownReport
 
-    if tabs is not None and {"prefix": prefix, "constraints": constraints}[tabs] is not None:
-        raise UserError(f"--{tabs} and --tabs {tabs} give the same in two ways; give one of them")
     total, batches = _batches(source)
     writing = attention_file(attention) if attention else nullcontext()
     model, others = load_model(run, plugin), load_ensemble(ensemble)
-    if tabs is not None and model.trained.source.has_tabs:
-        raise UserError(f"--tabs {tabs}: a TAB separates the parts of this model's sources; give a file: --{tabs} FILE")
-    options = model.search_options(**search)
+    refuse_tabs(model, tabs)
+    search = model.search_options(**given)
     unknown = UnknownReport(say, most=None if source is None and sys.stdin.isatty() else 5)
     placed = PlaceholderReport()
     with progress("lines", total) as advance, writing as write:
-        weights = write is not None
-        asked = _asked(_tidied(batches), prefix, constraints, tabs, glossary)
         found = model.stream(
-            asked,
-            options,
+            asked(tidied(batches), prefix, constraints, tabs, glossary),
+            search,
             ensemble=others,
-            weights=weights,
+            weights=write is not None,
             split_sentences=split_sentences,
             progress=advance,
             say=say,
         )
         for number, translation in enumerate(found):
-            unknown.add(translation.source, translation.unknown)
-            for best in (each for one in translation.sentences or [translation] for each in one.candidates[:1]):
-                placed.add(best.placeholders)
-                unknown.add_replaced(each.by for each in best.replaced)
-            if as_json:
-                answer(translation._replace(token_attention=None).record)
-            elif options.n_best > 1:
-                _answer_n_best(number, translation)
-            else:
-                answer(translation.text)
+            count(translation, unknown, placed)
+            for line in shown(number, translation, search, as_json):
+                answer(line)
             if write is not None and translation.token_attention is not None:
                 write(translation.token_attention)
+    _summarize(unknown, placed)
+
+
+def _write_shards(
+    run: Path,
+    source: Path,
+    output: Path,
+    on: On,
+    jobs: int | None,
+    ensemble: list[Path] | None,
+    plugin: list[Path] | None,
+    search: dict[str, Any],
+    resources: dict[str, Any],
+    asked: dict[str, Any],
+) -> None:
+    """Translates a file into a folder of shards."""
+    prepare(plugin)
+    from seq2seq_attn.api.shards import FileTask, translate_file
+    from seq2seq_attn.comparison.launchers import find_launcher
+    from seq2seq_attn.runs.folder import read_config
+    from seq2seq_attn.runs.plugin import loaded_plugins
+    from seq2seq_attn.strict import parse
+
+    base = read_config(run).search.model_dump()
+    task = FileTask(
+        run.absolute(),
+        source.absolute(),
+        output.absolute(),
+        parse(SearchOptions, base | search),
+        tuple(each.absolute() for each in ensemble or ()),
+        **asked,
+        plugins=tuple(each.absolute() for each in loaded_plugins()),
+        folder=Path.cwd(),
+    )
+    launcher = find_launcher(on, jobs, output)
+    with progress("lines") as advance:
+        found = translate_file(
+            task,
+            launcher,
+            jobs=1 if launcher is None else jobs,
+            resources=parse(Resources, resources),
+            say=say,
+            progress=advance,
+        )
+    _summarize(*found)
+    answer(output)
+
+
+def _summarize(unknown: UnknownReport, placed: PlaceholderReport) -> None:
     unknown.summarize()
     if placed.total or placed.without_source:
         say(str(placed))
@@ -182,54 +256,6 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
     return total, iter(lambda: list(islice(lines, CHUNK)), [])
 
 
-def _asked(
-    batches: Iterable[list[str]], prefix: Path | None, constraints: Path | None, tabs: str | None, glossary: Path | None
-) -> Iterator[list[SourceLine]]:
-    """The lines of each batch with what is asked of them, in files beside the source or after a TAB."""
-    from seq2seq_attn.files.reading import iterate_lines
-    from seq2seq_attn.runs.requests import Glossary, lines_of
-
-    known = None if glossary is None else Glossary.load(glossary)
-    files = {path: iterate_lines(path) for path in (prefix, constraints) if path is not None}
-
-    def beside(path: Path, count: int) -> list[str]:
-        lines = list(islice(files[path], count))
-        if len(lines) < count:
-            raise UserError(f"{path}: fewer lines than the source; give one for every line, blank for none")
-        return lines
-
-    for batch in batches:
-        fields = [line.split("\t") for line in batch] if tabs else [[line] for line in batch]
-        begun = None if prefix is None else beside(prefix, len(batch))
-        phrases = None if constraints is None else [line.split("\t") for line in beside(constraints, len(batch))]
-        if tabs == "prefix":
-            begun = ["\t".join(rest) for _, *rest in fields]
-        elif tabs == "constraints":
-            phrases = [rest for _, *rest in fields]
-        if phrases is not None:
-            phrases = [[phrase for phrase in each if phrase.strip()] for each in phrases]
-        yield list(lines_of([source for source, *_ in fields], begun, phrases, known))
-    for path, lines in files.items():
-        if next(lines, None) is not None:
-            raise UserError(f"{path}: more lines than the source; give one for every line, blank for none")
-
-
-def _tidied(batches: Iterable[list[str]]) -> Iterator[list[str]]:
-    """The same batches. Every `TIDY` lines, memory that is free in scattered pieces is returned to the system.
-
-    Batches of many shapes leave such pieces behind: 5 MB per 100,000 lines.
-    """
-    from seq2seq_attn.ops.host import give_back_freed_memory
-
-    lines = 0
-    for batch in batches:
-        yield batch
-        lines += len(batch)
-        if lines >= TIDY:
-            give_back_freed_memory()
-            lines = 0
-
-
 def _piped(path: Path) -> Iterator[list[str]]:
     from seq2seq_attn.files.reading import line_batches, open_file
 
@@ -249,9 +275,3 @@ def _prompted(lines: Iterable[str]) -> Iterator[str]:
             say("")
             return
         yield line
-
-
-def _answer_n_best(number: int, translation: Translation) -> None:
-    """The format of Moses. A blank line has one blank output, so that every line number occurs."""
-    for text, score, *_ in translation.candidates or [("", 0.0)]:
-        answer(f"{number} ||| {text} ||| {score:.6f}")

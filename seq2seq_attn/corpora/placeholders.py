@@ -139,6 +139,11 @@ class PlaceholderReport:
             self.repeated += each.text is not None and each.in_translation > each.in_source
             self.without_source += each.text is None
 
+    def include(self, other: PlaceholderReport) -> None:
+        """Counts those of another report as well."""
+        for name, count in vars(other).items():
+            setattr(self, name, getattr(self, name) + count)
+
     def __str__(self) -> str:
         return (
             f"placeholders: {self.kept:,} of {self.total:,} as often as in the source, {self.missing:,} missing, "

@@ -134,6 +134,13 @@ class UnknownReport:
             verb = "is" if len(unknown) == 1 else "are"
             self.say(f"line {self.lines}: {len(unknown):,} of {words:,} words {verb} unknown to this model: {listed}")
 
+    def include(self, other: UnknownReport) -> None:
+        """Counts the lines of another report as well, without reporting them one by one."""
+        self.lines += other.lines
+        self.lines_with_unknown += other.lines_with_unknown
+        self.count = UnknownCount.total([self.count, other.count])
+        self.replaced.update(other.replaced)
+
     def add_replaced(self, replaced_by: Iterable[str | None]) -> None:
         """Counts the unknown words of an output by what replaced them: `glossary`, `copy`, or None."""
         self.replaced.update(replaced_by)

@@ -9,6 +9,7 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.files.contents import Stream, as_text, unpacked
@@ -109,11 +110,50 @@ def iterate_lines(path: Path | str) -> Iterator[str]:
 
 def decoded_lines(stream: Stream, name: str) -> Iterator[str]:
     """Iterate over the lines of a binary stream as in `read_lines`; `name` is the stream's name in error messages."""
-    text = as_text(stream, name)
-    for number, line in enumerate(iter(lambda: text.readline(MAX_LINE + 1), b""), start=1):
+    for number, line in _numbered_lines(as_text(stream, name), name, 1):
+        yield _decoded(line, number, name)
+
+
+class LineIndex(NamedTuple):
+    """Where some lines of a text file begin."""
+
+    lines: int  # of the file
+    offsets: tuple[int, ...]  # of line 0, `every`, 2 `every` ...: bytes of its text as UTF-8, decompressed
+    digest: str  # the SHA-256 of this text
+
+
+def index_lines(path: Path | str, every: int) -> LineIndex:
+    """Reads a text file once, in constant memory, so that `lines_from` can begin at each of these lines.
+
+    UserError as in `read_lines`, but the file may be empty.
+    """
+    offset, count, offsets, found = 0, 0, [], hashlib.sha256()
+    with open_text(path) as text:
+        for number, line in _numbered_lines(text, str(path), 1):
+            if count % every == 0:
+                offsets.append(offset)
+            _decoded(line, number, str(path))
+            found.update(line)
+            offset, count = offset + len(line), number
+    return LineIndex(count, tuple(offsets), found.hexdigest())
+
+
+def lines_from(path: Path | str, offset: int, first: int) -> Iterator[str]:
+    """The lines of a text file from one of the offsets of `index_lines` on, which is that of line `first`, from 0."""
+    with open_text(path) as text:
+        left = offset
+        while left and (piece := text.read(min(left, 1 << 20))):
+            left -= len(piece)
+        for number, line in _numbered_lines(text, str(path), first + 1):
+            yield _decoded(line, number, str(path))
+
+
+def _numbered_lines(text: io.BufferedReader, name: str, first: int) -> Iterator[tuple[int, bytes]]:
+    """The lines from here on, the next of which is line `first`, counted from 1."""
+    for number, line in enumerate(iter(lambda: text.readline(MAX_LINE + 1), b""), start=first):
         if len(line) > MAX_LINE and b"\0" not in line:
             raise UserError(f"{name}, line {number}: more than {MAX_LINE:,} bytes; give one sentence per line")
-        yield _decoded(line, number, name)
+        yield number, line
 
 
 def _decoded(line: bytes, number: int, name: str) -> str:

@@ -151,9 +151,9 @@ def test_a_line_in_a_pipe_is_answered_at_once_and_a_closed_pipe_ends_quietly(for
 
 def test_free_memory_is_returned_between_many_lines(program, trained, monkeypatch):
     returned = []
-    monkeypatch.setattr("seq2seq_attn.ops.host.give_back_freed_memory", lambda: returned.append(1))
+    monkeypatch.setattr("seq2seq_attn.api.shards.give_back_freed_memory", lambda: returned.append(1))
     monkeypatch.setattr("seq2seq_attn.cli.translate.CHUNK", 2)
-    monkeypatch.setattr("seq2seq_attn.cli.translate.TIDY", 3)
+    monkeypatch.setattr("seq2seq_attn.api.shards.TIDY", 3)
     assert len(lines(program("translate", trained, stdin=b"a\n" * 9).out)) == 9
     assert len(returned) == 2
 
@@ -255,3 +255,30 @@ def test_a_file_of_prefixes_with_other_lines_than_the_source_is_refused(program,
     assert answer.code == 2
     assert str(tmp_path / "begun") in answer.err
     assert len(lines(answer.err)) == 1
+
+
+def test_a_file_is_translated_into_a_folder_of_shards(program, trained, toy, tmp_path):
+    expected = program("translate", trained, toy / "test.src").out
+    answer = program("translate", trained, toy / "test.src", "--output", tmp_path / "out")
+    assert (answer.code, answer.out) == (0, f"{tmp_path / 'out'}\n")
+    assert (tmp_path / "out" / "00000000-00000006.txt").read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--output", "out"], "SOURCE"),
+        (["test.src", "--output", "out", "--attention", "a.npz"], "--attention"),
+        (["test.src", "--output", "out", "--prefix", "test.src"], "--tabs"),
+        (["test.src", "--on", "ray"], "--output"),
+        (["test.src", "--jobs", "2"], "--output"),
+        (["test.src", "--gpus", "1"], "--output"),
+        (["test.src", "--output", "out", "--n-best", "9"], "n_best"),
+    ],
+    ids=["stdin", "attention", "prefix", "on", "jobs", "gpus", "search"],
+)
+def test_what_shards_cannot_do_is_refused(refused, trained, toy, tmp_path, monkeypatch, options, named):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(toy / "test.src", "test.src")
+    assert named in refused("translate", trained, *options)
+    assert not (tmp_path / "out").exists()
