@@ -69,7 +69,12 @@ def parser() -> argparse.ArgumentParser:
     add("--warm-up", type=number(0), default=5, help="batches of training before the timed ones; default: 5")
     add("--batch", type=number(1, LARGEST_BATCH), help="sentences per batch; default: 64, with --sweep length 16")
     add("--threads", type=number(1), default=os.cpu_count() or 1, help="default: one per core")
-    add("--device", choices=["cpu", "cuda"], default="cpu", help="of the models of this package; default: cpu")
+    add(
+        "--device",
+        choices=["cpu", "cuda"],
+        default="cpu",
+        help="default: cpu; on a GPU, of the peers only OpenNMT-py is measured",
+    )
     add("--peers", type=Path, help="also measure JoeyNMT and OpenNMT-py, in the folder prepared by "
         "benchmarks/peers/setup.sh, on its corpus")  # fmt: skip
     add("--output", type=Path, help="write the measurements to this JSON file, after every round")
@@ -91,10 +96,9 @@ def measure(options: argparse.Namespace) -> Sitting:
     folder = options.corpus
     if options.peers is not None:
         folder = options.peers / "data"
-        if options.corpus or options.sweep or options.device != "cpu":
+        if options.corpus or options.sweep:
             raise UserError(
-                f"peers are measured on the common task, whose data are in {folder}, on the CPU; leave out the corpus, "
-                "--sweep and --device"
+                f"peers are measured on the common task, whose data are in {folder}; leave out the corpus and --sweep"
             )
         sitting.refuse_without_peers(options.peers)
     if options.device == "cuda" and not torch.cuda.is_available():

@@ -54,6 +54,7 @@ def main() -> None:
     training.add_argument("system", choices=NAMES)
     training.add_argument("--minutes", type=float, default=60.0, help="time limit of the training")
     training.add_argument("--threads", type=int, default=2)
+    training.add_argument("--output", type=Path, help="default: benchmarks/results/quality-SYSTEM.json")
     training.set_defaults(run=train)
     commands.add_parser("show", help="write the picture, and print the table of all curves").set_defaults(run=show)
     options = parser.parse_args()
@@ -75,12 +76,12 @@ def train(options: argparse.Namespace) -> None:
         raise SystemExit(f"no epoch ended within {minutes:g} minutes; give more with --minutes")
     result = {
         "system": NAMES[options.system],
-        "hardware": hardware("cpu", options.threads),
+        "hardware": hardware("auto", options.threads),
         "minutes": minutes,
         "signature": bleu(["a"], Expected([["a"]], tokenize="none")).signature,
         "curve": [{"minutes": round(at, 2), "bleu": round(score, 2)} for at, score in curve],
     }
-    path = RESULTS / f"quality-{options.system}.json"
+    path = options.output or RESULTS / f"quality-{options.system}.json"
     path.write_text(f"{json.dumps(result, indent=2)}\n", encoding="utf-8")
     print(f"{path}: {curve[-1][1]:.1f} BLEU after {curve[-1][0]:.1f} minutes")
 

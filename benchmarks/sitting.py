@@ -30,6 +30,7 @@ from benchmarks.records import (
     OF_RECURRENT_MODELS,
     OURS,
     Axis,
+    Device,
     Effort,
     Job,
     Measurement,
@@ -169,6 +170,11 @@ class Peer(NamedTuple):
     settings: Mapping[str, Any]
     model: str
 
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Those on which its driver runs it."""
+        return ("cpu", "cuda") if self.driver == "opennmt.py" else ("cpu",)
+
 
 PEERS = (
     Peer("JoeyNMT Bahdanau, input feeding", "joey.py", {"attention": "bahdanau"}, "additive"),
@@ -201,7 +207,7 @@ def measure_peer(peer: Peer, folder: Path, job: Job, effort: Effort) -> Outcome:
     lengths = [len(line.split()) + 1 for line in lines]  # </s> counts, as in our ids
     order = {
         "job": asdict(job),
-        "effort": {"warm_up": effort.warm_up, "batches": effort.batches},
+        "effort": {"warm_up": effort.warm_up, "batches": effort.batches, "device": effort.device},
         "settings": dict(peer.settings),
         "beam_size": BEAM_SIZE,
         "steps": job.steps,
@@ -258,9 +264,9 @@ def plan_tasks(jobs: Sequence[Job], effort: Effort, peers: Path | None) -> Itera
             continue
         theirs = replace(job, precision="fp32")
         for peer in PEERS:
-            if peer.model == job.model:
+            if peer.model == job.model and effort.device in peer.devices:
                 yield Task(peer.name, theirs, partial(measure_peer, peer, peers, theirs, effort))
-        if job.model == CTRANSLATE2_MODEL and job.what != "training":
+        if job.model == CTRANSLATE2_MODEL and job.what != "training" and effort.device == "cpu":
             yield Task(CTRANSLATE2, theirs, partial(measure_ctranslate2, theirs, effort))
 
 

@@ -25,7 +25,7 @@ def train(order):
     """`onmt_train` without validation."""
     count, every = orders.updates(order)
     with tempfile.TemporaryDirectory() as folder:
-        differs = {"train_steps": count, "report_every": every, "batch_size": order["job"]["batch"]}
+        differs = {"train_steps": count, "report_every": every, "batch_size": order["job"]["batch"]} | on_gpu(order)
         command = onmt_train(order["settings"], Path(folder), save_model=f"{folder}/model", **differs)
         orders.train(command, REPORT)
 
@@ -39,7 +39,8 @@ def translate(order):
     steps, beam_size, batch = order["steps"], orders.beam_size(order), orders.batch_size(order)
     options = _get_parser().parse_args(
         f"-model {checkpoint(order['settings'])} -src - -output /dev/null -batch_size {batch} -beam_size {beam_size} "
-        f"-random_sampling_topk 1 -min_length {steps} -max_length {steps} -max_length_ratio 0".split()
+        f"-random_sampling_topk 1 -min_length {steps} -max_length {steps} -max_length_ratio 0"
+        f"{' -gpu 0' if on_gpu(order) else ''}".split()
     )
     ArgumentParser.validate_translate_opts(options)
     ArgumentParser._get_all_transform_translate(options)
@@ -50,6 +51,11 @@ def translate(order):
     started = time.perf_counter()
     engine.infer_list(sentences)
     orders.answer_search(order, time.perf_counter() - started, len(sentences))
+
+
+def on_gpu(order):
+    """The options of `onmt_train` for the first GPU; none on a CPU."""
+    return {"gpu_ranks": [0]} if order["effort"].get("device") == "cuda" else {}
 
 
 def checkpoint(settings):

@@ -126,7 +126,7 @@ def gradient_norms(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
     device, found = device_of(translator), []
     for steps in torch.split(torch.arange(len(target), device=device), COPIES):
         sources, targets = pad([source] * len(steps), device), pad([target] * len(steps), device)
-        chosen = F.one_hot(steps, len(target)).bool()
+        chosen = torch.arange(len(steps), device=device) * len(target) + steps  # step i of copy i
         # cuDNN's recurrent layers have no backward pass in evaluation mode.
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             embedded = translator.embed_source(sources).detach().requires_grad_()
@@ -134,7 +134,7 @@ def gradient_norms(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
             decoded = translator.decode(translator.decoder_inputs(targets), memory)
             logits = translator.logits(decoded, memory, chosen)
             exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
-            loss = F.cross_entropy(exact, targets.tokens[chosen], reduction="sum")
+            loss = F.cross_entropy(exact, targets.tokens.flatten()[chosen], reduction="sum")
             (gradient,) = torch.autograd.grad(loss, embedded)
         found.append(torch.linalg.vector_norm(gradient, dim=-1))
     return torch.cat(found).cpu()

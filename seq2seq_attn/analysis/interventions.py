@@ -88,13 +88,12 @@ def _predict(
     memory = translator.encode(source)
     decoded = translator.decode(inputs, memory.select(rows))
     assert decoded.weights is not None
-    is_token = target.is_token
-    tokens = target.tokens[is_token]
+    places, tokens = target.places, target.at_places
 
     def predictions(features: Tensor, weights: Tensor, *inputs: Tensor) -> _Predictions:
-        logits = translator.logits(Decoded(features, weights, inputs), memory, is_token)
+        logits = translator.logits(Decoded(features, weights, inputs), memory, places)
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return _Predictions(tokens, torch.log_softmax(exact, dim=-1), weights[is_token])
+        return _Predictions(tokens, torch.log_softmax(exact, dim=-1), weights.flatten(0, 1)[places])
 
     parts = decoded.features, decoded.weights, *decoded.inputs
     each = map(predictions, *(part.chunk(copies) for part in parts))

@@ -71,7 +71,7 @@ def source_vectors(translator: Seq2Seq, sources: Tokens) -> _Vectors:
 @torch.inference_mode()
 def step_vectors(translator: Seq2Seq, sources: Tokens, targets: Tokens) -> list[_Vectors]:
     """t_1 .. t_T of each target (T, R)."""
-    decoded = translator.decode(translator.decoder_inputs(targets), translator.encode(sources), need_weights=False)
+    decoded, _ = translator.teach(sources, targets, need_weights=False)
     features = decoded.features.float().cpu()
     return [rows[:length].numpy() for rows, length in zip(features, targets.lengths.tolist(), strict=True)]
 

@@ -50,6 +50,25 @@ class Tokens(NamedTuple):
         """(B, L) bool, True at tokens, False on padding."""
         return token_mask(self.lengths, self.tokens)
 
+    @property
+    def places(self) -> Tensor:
+        """(M,) int64: where the tokens are among the B * L positions, row by row.
+
+        They follow from the lengths: selecting by `is_token` would wait for an accelerator to count them.
+        """
+        is_token = torch.arange(self.tokens.shape[1]) < self.lengths[:, None]
+        return is_token.flatten().nonzero()[:, 0].to(self.tokens.device, non_blocking=True)
+
+    @property
+    def at_places(self) -> Tensor:
+        """(M,) int64: the tokens, row by row."""
+        return self.tokens.flatten().index_select(0, self.places)
+
+    @property
+    def counted(self) -> Tensor | None:
+        """(M,) bool: which of the `places` count; None: all of them."""
+        return None
+
     def to(self: _Tokens, device: torch.device | str) -> _Tokens:
         """The record with its tokens on the device; the lengths stay on the CPU, where packing needs them."""
         return self._replace(tokens=self.tokens.to(device, non_blocking=True))

@@ -61,7 +61,7 @@ class Ensemble(Seq2Seq):
             lambda member, own: member.decode(inputs, own, need_weights or member.head.needs_weights),
             memory.source.parts,
         )
-        every = torch.ones_like(inputs, dtype=torch.bool)
+        every = torch.arange(inputs.numel(), device=inputs.device)
         logits = self._each(lambda member, *own: member.logits(*own, every), decoded, memory.source.parts)
         weights = _mean_weights([each.weights for each in decoded]) if need_weights else None
         return Decoded(_mean_logits(logits).view(*inputs.shape, -1), weights)

@@ -159,17 +159,26 @@ class Seq2Seq(nn.Module, ABC):
         Without `need_weights`, a model may leave out the weights to save their time.
         """
 
-    def reads(self, decoded: Decoded, memory: Memory, where: Tensor) -> tuple[Read, Any]:
-        """What the head predicts M tokens from: the steps at which `where` (B, T) is True, source by source."""
-        own = None if memory.head is None else memory.head.select(where.nonzero()[:, 0])
-        if not self.head.needs_weights:
-            return Read(decoded.features[where]), own
-        weights = None if decoded.weights is None else decoded.weights[where]
-        return Read(decoded.features[where], weights, tuple(part[where] for part in decoded.inputs)), own
+    def teach(self, source: Any, target: Tokens, need_weights: bool = True) -> tuple[Decoded, Memory]:
+        """Teacher forcing: encodes the source and decodes the known target; what all predictions are made from."""
+        memory = self.encode(source)
+        return self.decode(self.decoder_inputs(target), memory, need_weights), memory
 
-    def logits(self, decoded: Decoded, memory: Memory, where: Tensor) -> Tensor:
-        """Logits (M, V) of the steps at which `where` (B, T) is True: padding is not projected."""
-        logits: Tensor = self.head(*self.reads(decoded, memory, where))
+    def reads(self, decoded: Decoded, memory: Memory, places: Tensor) -> tuple[Read, Any]:
+        """What the head predicts M tokens from: the steps at `places` (M,) among all B * T, as `Tokens.places`."""
+        own = None if memory.head is None else memory.head.select(places // decoded.features.shape[1])
+
+        def at_places(part: Tensor) -> Tensor:
+            return part.flatten(0, 1).index_select(0, places)
+
+        if not self.head.needs_weights:
+            return Read(at_places(decoded.features)), own
+        weights = None if decoded.weights is None else at_places(decoded.weights)
+        return Read(at_places(decoded.features), weights, tuple(map(at_places, decoded.inputs))), own
+
+    def logits(self, decoded: Decoded, memory: Memory, places: Tensor) -> Tensor:
+        """Logits (M, V) of the steps at `places` (M,), as in `reads`: padding is not projected."""
+        logits: Tensor = self.head(*self.reads(decoded, memory, places))
         return logits
 
     def next_logits(self, read: Read, memory: Memory) -> Tensor:
@@ -189,9 +198,8 @@ class Seq2Seq(nn.Module, ABC):
 
     def forward(self, source: Source, target: Tokens) -> Tensor:
         """Teacher forcing: logits (B, T, V), where those at i predict target token i."""
-        memory = self.encode(source)
-        decoded = self.decode(self.decoder_inputs(target), memory, self.head.needs_weights)
-        every = torch.ones_like(target.tokens, dtype=torch.bool)
+        decoded, memory = self.teach(source, target, self.head.needs_weights)
+        every = torch.arange(target.tokens.numel(), device=target.tokens.device)
         return self.logits(decoded, memory, every).view(*target.tokens.shape, -1)
 
     def with_outputs(self, tokens: Tensor) -> Seq2Seq:

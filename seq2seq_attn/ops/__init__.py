@@ -11,9 +11,20 @@ import torch
 from seq2seq_attn.ops import native
 from seq2seq_attn.ops.form import changed, is_reference, reference
 from seq2seq_attn.ops.fusion import fuse, reasons, unfused
+from seq2seq_attn.ops.graphs import replayed
 from seq2seq_attn.ops.layers import has_onednn
 
-__all__ = ["changed", "description", "fuse", "is_reference", "reasons", "reference", "slow_precision", "unfused"]
+__all__ = [
+    "changed",
+    "description",
+    "fuse",
+    "is_reference",
+    "reasons",
+    "reference",
+    "replayed",
+    "slow_precision",
+    "unfused",
+]
 
 
 def slow_precision(precision: str, device: str) -> str | None:

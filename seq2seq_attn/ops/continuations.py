@@ -51,7 +51,8 @@ def excluded_tokens(may_end: bool) -> list[int]:
 def next_log_probabilities(logits: Tensor, may_end: bool) -> Tensor:
     """log p (N, V) of the next tokens, in float32 or better; -inf for those that are excluded, as above."""
     scores = F.log_softmax(logits, dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    scores[:, excluded_tokens(may_end)] = -inf
+    for token in excluded_tokens(may_end):  # a list as an index would be copied to the device
+        scores[:, token] = -inf
     return scores
 
 

@@ -11,6 +11,7 @@ from seq2seq_attn.models.replace import Model, with_parts
 from seq2seq_attn.ops.attention import FusedMultiHead, ScaledDotAttention
 from seq2seq_attn.ops.decoders import FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder
 from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_reference, why_not_numbers
+from seq2seq_attn.ops.graphs import searched
 from seq2seq_attn.ops.inference import InferenceAttention, InferenceGRUCell, InferenceLinear
 from seq2seq_attn.ops.layers import Dropout, LayerNorm, Linear
 from seq2seq_attn.ops.loss import ChunkedPointerGeneratorHead, FusedSoftmaxHead
@@ -54,7 +55,8 @@ def fuse(model: Model, *, constant: bool = False) -> Model:
     Args:
         model: A model, or a part of one.
         constant: For inference with the current weights alone: they are cast to autocast's dtype, if autocast is
-            enabled now, and reordered for their products. The model then cannot be moved to another device.
+            enabled now, and reordered for their products. The model then cannot be moved to another device. On a GPU,
+            the steps of a recurrent model are replayed as CUDA graphs.
     """
     if is_reference() or hooks_on_all_modules():
         return model
@@ -79,7 +81,8 @@ def fuse(model: Model, *, constant: bool = False) -> Model:
             return module
         return with_parts(module, parts)
 
-    return cast(Model, of(model))
+    result = of(model)
+    return cast(Model, searched(result) if constant else result)
 
 
 def unfused(model: nn.Module) -> str | None:

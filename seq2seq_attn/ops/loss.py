@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from seq2seq_attn.models.head import Loss, Read, SoftmaxHead
+from seq2seq_attn.models.head import IGNORED, Loss, Read, SoftmaxHead
 from seq2seq_attn.models.heads.pointer_generator import CopiedTokens, PointerGeneratorHead
 from seq2seq_attn.models.replace import with_parts
 from seq2seq_attn.ops import native
@@ -37,11 +37,19 @@ class FusedSoftmaxHead(Form, SoftmaxHead):
 
     stands_for = SoftmaxHead
 
-    def loss(self, read: Read, targets: Tensor, memory: Any = None, label_smoothing: float = 0.0) -> Loss:
+    def loss(
+        self,
+        read: Read,
+        targets: Tensor,
+        memory: Any = None,
+        label_smoothing: float = 0.0,
+        counted: Tensor | None = None,
+    ) -> Loss:
         if type(self.projection) is not Linear or self.projection.bias is None:
-            return super().loss(read, targets, memory, label_smoothing)
+            return super().loss(read, targets, memory, label_smoothing, counted)
         weight, bias = self.projection.weight, self.projection.bias
-        return Loss(*fused_loss(read.features, weight, bias, targets, label_smoothing), len(targets))
+        loss, negative = fused_loss(read.features, weight, bias, targets, label_smoothing, counted=counted)
+        return Loss(loss, negative, len(targets))
 
     def r_drop_loss(
         self, read: Read, targets: Tensor, alpha: float, memory: Any = None, label_smoothing: float = 0.0
@@ -68,9 +76,16 @@ class ChunkedPointerGeneratorHead(Form, PointerGeneratorHead):
         return changed(module)  # a hook would be called again in the backward pass
 
     def loss(
-        self, read: Read, targets: Tensor, memory: CopiedTokens | None = None, label_smoothing: float = 0.0
+        self,
+        read: Read,
+        targets: Tensor,
+        memory: CopiedTokens | None = None,
+        label_smoothing: float = 0.0,
+        counted: Tensor | None = None,
     ) -> Loss:
         whole = super().loss
+        if counted is not None:
+            targets = targets.masked_fill(~counted, IGNORED)
 
         def loss(read: Read, targets: Tensor, memory: CopiedTokens | None) -> Loss:
             return whole(read, targets, memory, label_smoothing)
@@ -130,12 +145,18 @@ def paired_loss(
 
 
 def fused_loss(
-    features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, label_smoothing: float, divergence: float = 0.0
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    targets: Tensor,
+    label_smoothing: float,
+    divergence: float = 0.0,
+    counted: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """`smoothed_loss` of the logits W x + b as one autograd node: weight (V, R), bias (V,).
 
     With a `divergence` above 0, rows 2i and 2i + 1 are predictions p and q of the same token, and `divergence` times
-    KL(p ‖ q) + KL(q ‖ p) is added.
+    KL(p ‖ q) + KL(q ‖ p) is added. Without one, rows may be left out: those that are not `counted` (M,).
 
     Products have autocast's dtype if it is enabled; everything else is computed in fp32 or better. ValueError: there
     are not as many targets as rows of features.
@@ -143,7 +164,7 @@ def fused_loss(
     if len(features) != len(targets):
         raise ValueError(f"{len(features)} rows of features need as many targets, got {len(targets)}")
     loss, nll = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-        features, weight, bias, targets, label_smoothing, divergence
+        features, weight, bias, targets, label_smoothing, divergence, counted
     )
     return loss, nll
 
@@ -151,7 +172,14 @@ def fused_loss(
 class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float, divergence: float
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        divergence: float,
+        counted: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         device = features.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
@@ -160,22 +188,29 @@ class _VocabularyLoss(torch.autograd.Function):
         with torch.autocast(device, enabled=False):
             w, b = weight.to(dtype), bias.to(sum_dtype)
             x = pad_rows_for(features.to(dtype), w)
-            tokens, words = len(features), len(w)
+            rows_given, words = len(features), len(w)
+            share = None if counted is None else counted.to(sum_dtype)  # of each row: 1, or 0 if it is left out
+            tokens: Any = rows_given if share is None else share.sum()
             target_logits, nll, divergences = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(3))
             sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
             gradients = (torch.empty_like(x), torch.zeros_like(weight)) if needs_gradients else None
             at_once = ROWS if device == "cpu" else max(2, MOST_LOGITS // words // 2 * 2)  # even: rows may be pairs
             for start in range(0, len(x), at_once):
                 rows, labels = x[start : start + at_once], targets[start : start + at_once]
+                own = None if share is None else share[start : start + at_once]
                 logits = product(rows, w)  # without the bias, which `softmax_` adds while it reads them
-                target_logits += logits[: len(labels)].gather(1, labels[:, None]).sum(dtype=sum_dtype) + b[labels].sum()
+                at_targets = logits[: len(labels)].gather(1, labels[:, None])
+                if own is None:
+                    target_logits += at_targets.sum(dtype=sum_dtype) + b[labels].sum()
+                else:
+                    target_logits += (at_targets.squeeze(1) + b[labels]) @ own
                 if divergence:
                     log_probabilities, part, kl = paired_softmax_(
                         logits[: len(labels)], b, labels, 1 - smoothing, divergence
                     )
                     divergences += kl
                 else:
-                    log_probabilities, part = softmax_(logits[: len(labels)], b, labels, 1 - smoothing)
+                    log_probabilities, part = softmax_(logits[: len(labels)], b, labels, 1 - smoothing, own)
                 nll -= log_probabilities.sum()
                 sums += part
                 if gradients is not None:
@@ -187,14 +222,19 @@ class _VocabularyLoss(torch.autograd.Function):
             # The uniform part of the target distribution, e / V, needs sums of features and weights alone.
             uniform = smoothing / words
             feature_sum, weight_sum = (part.sum(dim=0, dtype=sum_dtype) for part in (x, weight))
+            if share is not None:
+                feature_sum = share @ x[:rows_given].to(sum_dtype)
             mean_logits = (feature_sum @ weight_sum + tokens * b.sum()) / words
             loss = nll + smoothing * (target_logits - mean_logits) + divergence * divergences
             if gradients is not None:
                 grad_features, grad_weight = gradients
                 # not bincount, for which a GPU waits
-                counts = torch.zeros_like(sums).index_add_(0, targets, torch.ones_like(targets, dtype=sum_dtype))
+                each = torch.ones_like(targets, dtype=sum_dtype) if share is None else share
+                counts = torch.zeros_like(sums).index_add_(0, targets, each)
                 grad_bias = sums - (1 - smoothing) * counts - tokens * uniform
-                grad_features = grad_features[:tokens].sub_((uniform * weight_sum).to(dtype))
+                of_uniform = (uniform * weight_sum).to(dtype)
+                grad_features = grad_features[:rows_given]
+                grad_features -= of_uniform if share is None else share.to(dtype)[:, None] * of_uniform
                 grad_weight -= (uniform * feature_sum).to(weight.dtype)
                 ctx.save_for_backward(grad_features.to(features.dtype), grad_weight, grad_bias.to(bias.dtype))
         ctx.mark_non_differentiable(nll)
@@ -204,19 +244,21 @@ class _VocabularyLoss(torch.autograd.Function):
     @first_derivative_only
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, bias = ctx.saved_tensors
-        return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None, None
+        return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None, None, None
 
 
-def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) -> tuple[Tensor, Tensor]:
+def softmax_(
+    logits: Tensor, bias: Tensor, targets: Tensor, at_target: float, share: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """log p(target) (M,) of logits (M, V) + bias (V,), and the sum over rows of their softmax (V,), in fp32 or better.
 
     Overwrites the logits by that softmax minus `at_target` at the target; the sum is that of the softmax itself. The
-    bias is in fp32 or better.
+    bias is in fp32 or better. All of this is multiplied by the `share` (M,) of each row, if there is one.
     """
     tokens, words = logits.shape
     sum_dtype = torch.promote_types(logits.dtype, torch.float32)
     log_probabilities = logits.new_empty(tokens, dtype=sum_dtype)
-    if native.has_kernels(logits):
+    if native.has_kernels(logits) and share is None:
         sums = log_probabilities.new_empty(BLOCKS, words)
         native.run(
             "vocabulary_loss", logits.dtype, rows=tokens, words=words, logits=logits, bias=bias.contiguous(),
@@ -226,15 +268,23 @@ def softmax_(logits: Tensor, bias: Tensor, targets: Tensor, at_target: float) ->
         return log_probabilities, sums.sum(dim=0)
     sums = log_probabilities.new_zeros(words)
     rows = max(1, _rows_at_once(logits))
-    parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None]))
-    for chunk, target, log_probability in zip(*parts, strict=True):
+    shares = log_probabilities.new_ones(()).expand(tokens) if share is None else share
+    parts = (
+        torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None], shares[:, None])
+    )
+    for chunk, target, log_probability, own in zip(*parts, strict=True):
         biased = chunk + bias
         target_logit, largest = biased.gather(-1, target), biased.amax(dim=-1, keepdim=True)
         probabilities = torch.softmax(biased, dim=-1)
         # logsumexp is the largest logit minus the log of its probability, which is never tiny.
         log_probability.copy_(target_logit - largest + probabilities.amax(dim=-1, keepdim=True).log_())
+        at_targets = log_probability.exp().sub_(at_target)
+        if share is not None:
+            log_probability *= own
+            at_targets *= own
+            probabilities *= own
         sums += probabilities.sum(dim=0)
-        chunk.copy_(probabilities.scatter_(-1, target, log_probability.exp().sub_(at_target)))
+        chunk.copy_(probabilities.scatter_(-1, target, at_targets))
     return log_probabilities, sums
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from seq2seq_attn.corpora.source import token_mask
 from seq2seq_attn.models.recurrent.cells import (
     GRUCell,
     LSTMCell,
@@ -152,6 +153,8 @@ class FusedRecurrentEncoder(Form, RecurrentEncoder):
 
     In torch's own layers, the backward pass of every slice zero-fills a tensor of the whole batch: training time is
     quadratic in length.
+
+    Where the lengths are on an accelerator, nothing may depend on their values, and sentences are not packed.
     """
 
     stands_for = RecurrentEncoder
@@ -165,6 +168,24 @@ class FusedRecurrentEncoder(Form, RecurrentEncoder):
             )
         return next((reason for layer in module.layers if (reason := _why_not_layer(layer)) is not None), None)
 
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        return super().forward(embedded, lengths) if lengths.is_cpu else self.without_packing(embedded, lengths)
+
+    def without_packing(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """What `forward` returns, by operations that do not depend on the values of the lengths (B,)."""
+        states, counts = embedded.transpose(0, 1), [len(embedded)] * embedded.shape[1]  # time first
+        order = from_the_end(lengths, embedded.shape[1]).t()[..., None]
+        for level, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            inputs = states if level == 0 else self.dropout(states)
+            outputs = [self._one_direction(layer, "l0", inputs.flatten(0, 1), counts).view(*inputs.shape[:2], -1)]
+            if self.directions == 2:  # padding stays at the end, so that neither direction meets it before a word
+                turned = inputs.gather(0, order.expand_as(inputs)).flatten(0, 1)
+                backwards = self._one_direction(layer, "l0_reverse", turned, counts).view_as(outputs[0])
+                outputs.append(backwards.gather(0, order.expand_as(backwards)))
+            found = norm(torch.cat(outputs, dim=-1))
+            states = found + states if self.residual and level > 0 else found
+        return states.transpose(0, 1).masked_fill(~token_mask(lengths, embedded)[..., None], 0)
+
     def run_layer(self, layer: Any, packed: PackedSequence) -> PackedSequence:
         # torch's forward pass is faster in fp32 and for a single sentence, and so is its kernel on a GPU.
         in_bf16 = torch.is_autocast_enabled("cpu") and int(packed.batch_sizes[0]) > 1
@@ -173,16 +194,22 @@ class FusedRecurrentEncoder(Form, RecurrentEncoder):
             with torch.autocast("cpu", enabled=False):  # or torch's layer would cast its weights at every step
                 return super().run_layer(layer, packed)
         counts: list[int] = packed.batch_sizes.tolist()
-        outputs = []
-        for suffix in ("l0", "l0_reverse")[: self.directions]:
-            weights = (getattr(layer, f"{name}_{suffix}") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh"))
-            input_weight, input_bias, weight, bias = weights
-            inputs, reverse = linear(packed.data, input_weight, input_bias), suffix != "l0"
-            if self.cell is GRUCell:
-                outputs.append(gru_sequence(inputs, counts, None, weight, bias, reverse))
-            else:
-                outputs.append(_step_by_step(self.cell, inputs, counts, weight, bias, reverse))
+        outputs = [
+            self._one_direction(layer, suffix, packed.data, counts, reverse=suffix != "l0")
+            for suffix in ("l0", "l0_reverse")[: self.directions]
+        ]
         return packed._replace(data=torch.cat(outputs, dim=-1))
+
+    def _one_direction(
+        self, layer: Any, suffix: str, inputs: Tensor, counts: list[int], reverse: bool = False
+    ) -> Tensor:
+        """The outputs (M, hidden_size) of one direction of a layer, in the layout of `scan`."""
+        names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+        input_weight, input_bias, weight, bias = (getattr(layer, f"{name}_{suffix}") for name in names)
+        gates = linear(inputs, input_weight, input_bias)
+        if self.cell is GRUCell:
+            return gru_sequence(gates, counts, None, weight, bias, reverse)
+        return _step_by_step(self.cell, gates, counts, weight, bias, reverse)
 
 
 def _why_not_layer(layer: nn.Module) -> str | None:
@@ -190,6 +217,15 @@ def _why_not_layer(layer: nn.Module) -> str | None:
         return reason
     standard = isinstance(layer, nn.RNNBase) and layer.num_layers == 1 and layer.bias and layer.mode != "RNN_RELU"
     return None if standard and layer.proj_size == 0 else f"{type(layer).__name__} is not a single standard layer"
+
+
+def from_the_end(lengths: Tensor, positions: int) -> Tensor:
+    """The position that is read at each step (B, S) int64 from the last token to the first, then those of padding.
+
+    It is its own inverse.
+    """
+    steps = torch.arange(positions, device=lengths.device)
+    return torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
 
 
 def _step_by_step(cell: Any, inputs: Tensor, counts: list[int], weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:

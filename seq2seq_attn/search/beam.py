@@ -85,7 +85,7 @@ def beam_search(
         first_rows = torch.arange(0, tokens.shape[0], beam.live.shape[1], device=device)  # of each sentence
         hypotheses, tokens = first_rows[:, None] + extended.parents, extended.tokens
         beam = _update(beam, extended, options, length)
-        rows = active_rows(beam.running)
+        rows = active_rows(beam.running, length)
         if rows.shape[0] == 0:
             break
         if rows.shape[0] < len(sentences):
@@ -210,7 +210,7 @@ def greedy_search(
 
         running = running & (tokens != EOS) & (length < limit)
         state = output.state
-        rows = active_rows(running)
+        rows = active_rows(running, length)
         if rows.shape[0] == 0:
             break
         if rows.shape[0] < len(sentences):

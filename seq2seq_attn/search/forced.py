@@ -23,14 +23,12 @@ class Forced(NamedTuple):
 @torch.inference_mode()
 def force(translator: Seq2Seq, source: Source, target: Tokens) -> list[Forced]:
     """Decode each target given its source, by teacher forcing; padding is not projected onto the vocabulary."""
-    memory = translator.encode(source)
-    decoded = translator.decode(translator.decoder_inputs(target), memory)
+    decoded, memory = translator.teach(source, target)
     assert decoded.weights is not None
-    is_token = target.is_token
-    logits = translator.logits(decoded, memory, is_token)
+    logits = translator.logits(decoded, memory, target.places)
     # Near 10 the spacing of bfloat16 is 1/16; a sum over a sentence would be off by whole units.
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_probabilities = -F.cross_entropy(logits, target.tokens[is_token], reduction="none")
+    log_probabilities = -F.cross_entropy(logits, target.at_places, reduction="none")
 
     lengths = target.lengths.tolist()
     scored = torch.split(log_probabilities.cpu(), lengths)

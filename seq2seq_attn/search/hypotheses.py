@@ -13,11 +13,14 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.corpora.vocabulary import EOS
+from seq2seq_attn.ops.host import is_synchronous
 from seq2seq_attn.options import SearchOptions
 
 # Selecting rows of the memory moves about as much data as one step reads of it. It pays once the rows dropped, summed
 # over the following steps, amount to a whole batch: with an eighth of the batch, after eight steps.
 _WORTH_SELECTING = 1 / 8
+
+_ASKED_EVERY = 4  # steps
 
 
 class Hypothesis(NamedTuple):
@@ -144,14 +147,28 @@ def to_lists(tensors: Sequence[Tensor]) -> list[Any]:
     return [part.view(tensor.shape).tolist() for part, tensor in zip(parts, tensors, strict=True)]
 
 
-def active_rows(running: Tensor) -> Tensor:
-    """Rows to keep in the batch, in order, given whose search goes on (B,); none when all have finished.
+def active_rows(running: Tensor, length: int) -> Tensor:
+    """Rows to keep in the batch, in order, after `length` tokens; none when all have finished.
 
-    Finished sentences are kept as unused rows until enough of them can be dropped together. This is the only
-    synchronization with the device in a step.
+    Finished sentences are kept as unused rows until enough of them can be dropped together. An accelerator is asked
+    only every `_ASKED_EVERY` steps, as that is where its host waits for it, and rows are then dropped by halves:
+    steps are recorded for each size of a batch (ops/graphs.py).
+
+    Args:
+        running: Whose search goes on (B,).
+        length: The number of steps so far.
     """
-    rows, count = running.nonzero().flatten(), running.shape[0]
-    finished = count - rows.shape[0]
-    if 0 < finished < _WORTH_SELECTING * count:
-        return torch.arange(count, device=running.device)
-    return rows
+    count, every = running.shape[0], torch.arange(running.shape[0], device=running.device)
+    if not is_synchronous(running) and length % _ASKED_EVERY:
+        return every
+    rows = running.nonzero().flatten()
+    left = rows.shape[0]
+    if is_synchronous(running):
+        return every if 0 < count - left < _WORTH_SELECTING * count else rows
+    if left == 0:
+        return rows
+    kept = count
+    while -(-kept // 2) >= left and kept > 1:
+        kept = -(-kept // 2)
+    unused = (~running).nonzero().flatten()[: kept - left]
+    return torch.cat((rows, unused)).sort().values

@@ -63,7 +63,7 @@ def sample(
 
         running = running & (drawn.view_as(total) != EOS) & (length < limit)[:, None]
         state = output.state
-        rows = active_rows(running.any(dim=1))
+        rows = active_rows(running.any(dim=1), length)
         if len(rows) == 0:
             break
         if len(rows) < len(sentences):

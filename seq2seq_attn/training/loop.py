@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.evaluation.metrics import LOSS, Metric
 from seq2seq_attn.models.head import Loss
 from seq2seq_attn.models.seq2seq import Seq2Seq
-from seq2seq_attn.ops import fuse
+from seq2seq_attn.ops import fuse, replayed
 from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is_synchronous
 from seq2seq_attn.saved import checksum, copy_, unique_tensors
 from seq2seq_attn.training.average import WeightAverage, evaluating
@@ -140,6 +141,8 @@ class Loop:
         self.model, self.config, self.folder, self.processes = model.to(self.device), config, folder, processes
         self.training = training if processes.world == 1 else training.shard(processes.rank, processes.world)
         self.validation, self.scoring = validation, scoring
+        loss = partial(training_loss, config=config)
+        self.loss = partial(loss, self.model) if config.r_drop else replayed(self.model, loss)
         self.monitor = LOSS if scoring is None or config.monitor == "loss" else scoring.metric
         self.steps = config.all_steps(len(training))
         self.state = TrainingState(optimizer=config.optimizer.model_dump(mode="json"))
@@ -291,7 +294,7 @@ class Loop:
         losses = []
         for batch in batches:
             with self._autocast():
-                loss = training_loss(self.model, batch, self.config)
+                loss = self.loss(batch)
             torch.autograd.backward(loss.total / count)
             losses.append(loss._replace(total=loss.total.detach()))
         totals, negatives, _ = zip(*losses, strict=True)

@@ -19,9 +19,8 @@ def forced_loss(model):
     module, reader, writer = model.module, model.trained.source, model.trained.target
     source = reader.collate([reader.encode(line) for line, _ in PAIRS])
     target = writer.collate([writer.encode(line) for _, line in PAIRS])
-    memory = module.encode(source)
-    decoded = module.decode(module.decoder_inputs(target), memory)
-    read, of_source = module.reads(decoded, memory, target.is_token)
+    decoded, memory = module.teach(source, target)
+    read, of_source = module.reads(decoded, memory, target.places)
     return module.head.loss(read, target.tokens[target.is_token], of_source)
 
 

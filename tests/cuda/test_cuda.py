@@ -2,6 +2,7 @@
 
 import copy
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
@@ -14,13 +15,14 @@ from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.ops import loss as loss_file
 from seq2seq_attn.ops import native
+from seq2seq_attn.ops.graphs import Replayed
 from seq2seq_attn.ops.gru import step_backward, step_forward
 from seq2seq_attn.ops.loss import fused_loss
 from seq2seq_attn.ops.scorers import read_backward, read_forward
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
-from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
+from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search, search
 from seq2seq_attn.strict import override, parse
 from seq2seq_attn.training import loop
 from seq2seq_attn.training.batches import Batch, EncodedPairs
@@ -51,7 +53,8 @@ def sentences(lengths):
 
 
 BATCH = Batch(sentences([9, 7, 4, 2]), sentences([6, 8, 3, 5]))
-SIZES = {"embedding_size": 8, "encoder": {"hidden_size": 6}}
+NO_DROPOUT = {"embedding": 0.0, "state": 0.0, "readout": 0.0}  # as devices draw different masks
+SIZES = {"embedding_size": 8, "encoder": {"hidden_size": 6}, "dropout": NO_DROPOUT}
 GRU = {"decoder": {"hidden_size": 12}}
 MODELS = {
     "additive": {**GRU, "context": {"kind": "attention"}},
@@ -84,13 +87,17 @@ def make(values):
     return kind.model_validate(SIZES | values).build(WORDS, WORDS, False)
 
 
-def loss_and_gradients(values, device, precision="fp32"):
+def loss_and_gradients(values, device, precision="fp32", times=1):
+    """Of the last of some equal batches; from the second on, a GPU replays the same graph."""
     model = make(values).to(device)
-    with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-        loss, negative, count = training_loss(
-            ops.fuse(model), BATCH.to(torch.device(device)), TrainingConfig(label_smoothing=0.1)
-        )
-    (loss / count).backward()
+    of_batch = ops.replayed(ops.fuse(model), partial(training_loss, config=TrainingConfig(label_smoothing=0.1)))
+    for _ in range(times):
+        model.zero_grad()
+        with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+            loss, negative, count = of_batch(BATCH.to(torch.device(device)))
+        (loss / count).backward()
+    if times > 1 and isinstance(of_batch, Replayed):
+        assert of_batch.shapes.kept
     gradients = {name: each.grad.cpu() for name, each in model.named_parameters() if each.grad is not None}
     return loss.item() / count, negative.item() / count, gradients
 
@@ -100,10 +107,10 @@ def model(request):
     return MODELS[request.param]
 
 
-@pytest.mark.parametrize("form", ["fused", "reference"])
+@pytest.mark.parametrize("form", ["fused", "replayed", "reference"])
 def test_loss_and_gradients_are_those_of_the_cpu(model, form):
     with ops.reference() if form == "reference" else nullcontext():
-        on_cuda = loss_and_gradients(model, "cuda")
+        on_cuda = loss_and_gradients(model, "cuda", times=4 if form == "replayed" else 1)
     with ops.reference():
         expected = loss_and_gradients(model, "cpu")
     assert on_cuda[:2] == pytest.approx(expected[:2], rel=1e-5)
@@ -112,8 +119,9 @@ def test_loss_and_gradients_are_those_of_the_cpu(model, form):
         torch.testing.assert_close(on_cuda[2][name], gradient, rtol=1e-3, atol=1e-6)
 
 
-def test_in_bf16_loss_and_gradients_are_near_those_in_fp32(model):
-    halves, exact = loss_and_gradients(model, "cuda", "bf16"), loss_and_gradients(model, "cpu")
+@pytest.mark.parametrize("times", [1, 4])
+def test_in_bf16_loss_and_gradients_are_near_those_in_fp32(model, times):
+    halves, exact = loss_and_gradients(model, "cuda", "bf16", times), loss_and_gradients(model, "cpu")
     assert halves[:2] == pytest.approx(exact[:2], rel=0.01)
     found, expected = (torch.cat([each.flatten() for each in part[2].values()]) for part in (halves, exact))
     assert torch.linalg.vector_norm(found - expected) < 0.05 * torch.linalg.vector_norm(expected)
@@ -136,6 +144,35 @@ def test_searches_and_forced_decoding_find_what_the_cpu_finds(model):
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one[1:], other[1:], rtol=0, atol=1e-6)
     torch.testing.assert_close(found_forced, expected_forced, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["additive", "general, input feeding", "conditional", "distracted"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_steps_that_are_replayed_find_what_others_find(name, size):
+    plain = ops.fuse(make(MODELS[name]).cuda().eval())
+    again = ops.fuse(make(MODELS[name]).cuda().eval(), constant=True)
+    options = SearchOptions(beam_size=size, max_length=12, min_length=12, batch_size=4)
+    rows = [row[:length].tolist() for row, length in zip(BATCH.source.tokens, BATCH.source.lengths, strict=True)]
+    expected, found = (search(each, 6 * rows, options, with_weights=True) for each in (plain, again))
+    assert again.shapes.kept
+    for one, other in zip(expected, found, strict=True):
+        for hypothesis, same in zip(one, other, strict=True):
+            assert same.tokens == hypothesis.tokens
+            torch.testing.assert_close(same.weights, hypothesis.weights)
+
+
+def test_dropout_draws_another_mask_whenever_a_graph_is_replayed():
+    model = ops.fuse(make(MODELS["additive"] | {"dropout": NO_DROPOUT | {"embedding": 0.5}}).cuda().train())
+    of_batch = ops.replayed(model, partial(training_loss, config=TrainingConfig()))
+    batch, totals = BATCH.to(torch.device("cuda")), []
+    for seed in (5, 5, 5, None, None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        loss = of_batch(batch)
+        loss.total.backward()
+        totals.append(loss.total.item())
+    assert totals[1] == totals[2]  # the same generator: recording has drawn nothing
+    assert len({*totals[2:]}) == 3
 
 
 def test_a_large_vocabulary_is_projected_in_chunks_to_the_same_loss(monkeypatch):
@@ -213,13 +250,14 @@ def test_a_batch_too_large_for_the_memory_of_the_gpu_is_trained_in_halves(tmp_pa
     few = EncodedLines.of([[4, 3]])
     batches = EncodedPairs(few, few, 1)
     training = Loop(make(values), TrainingConfig(), batches, batches, None, tmp_path)
+    training.due = training.end = torch.inf
     many = sentences([60] * 512)
     batch = Batch(many, many).to(torch.device("cuda"))
 
     def gradients():
-        training.optimizer.zero_grad()
+        training.updates.optimizer.zero_grad()
         torch.cuda.empty_cache()
-        training.add_gradient(batch)
+        training.add_gradient([batch])
         return [each.grad for each in training.model.parameters()]
 
     expected, peak = gradients(), torch.cuda.max_memory_allocated()

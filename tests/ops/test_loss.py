@@ -46,6 +46,22 @@ def test_values_and_gradients_equal_those_of_torch(smoothing):
         torch.testing.assert_close(got, wanted)
 
 
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("precision", ["double", "bf16"])
+def test_rows_that_do_not_count_change_nothing(smoothing, precision):
+    counted = torch.tensor([True, False, True, True, False, False, True])
+    output, features, targets = example(torch.double if precision == "double" else torch.float)
+    parameters = [features, output.weight, output.bias]
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        of_all = fused_loss(features, output.weight, output.bias, targets, smoothing, counted=counted)
+        of_those = fused_loss(features[counted], output.weight, output.bias, targets[counted], smoothing)
+    tolerances = {} if precision == "double" else {"rtol": 0.02, "atol": 0.02}
+    torch.testing.assert_close(of_all, of_those, **tolerances)
+    gradients = (torch.autograd.grad(each[0], parameters) for each in (of_all, of_those))
+    torch.testing.assert_close(*gradients, **tolerances)
+
+
 @pytest.mark.parametrize("trained", [(0,), (1,), (2,), (0, 2)])
 def test_any_part_can_be_trained_alone(trained):
     output, features, targets = example()

@@ -132,7 +132,7 @@ def test_every_search_keeps_the_rules_and_reports_the_models_own_probabilities(m
                     memory = translator.encode(pad([source]))
                     inputs = torch.tensor([[translator.start_token, *predicted[:-1]]])
                     decoded = translator.decode(inputs, memory)
-                    logits = translator.head(*translator.reads(decoded, memory, torch.ones_like(inputs).bool()))
+                    logits = translator.head(*translator.reads(decoded, memory, torch.arange(inputs.numel())))
                 own = logits.log_softmax(-1)[range(len(predicted)), predicted].sum()
                 assert each.log_probability == pytest.approx(float(own), rel=1e-5)
 

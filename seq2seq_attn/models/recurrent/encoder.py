@@ -127,7 +127,7 @@ def reading_order(lengths: Tensor, positions: int) -> Tensor:
     >>> reading_order(torch.tensor([4, 2]), 5).tolist()
     [[2, 1, 0, 3, 4], [0, 1, 2, 3, 4]]
     """
-    written, words = torch.arange(positions), lengths[:, None] - 1  # without `</s>`
+    written, words = torch.arange(positions, device=lengths.device), lengths[:, None] - 1  # without `</s>`
     return torch.where(written < words, words - 1 - written, written)
 
 
