@@ -198,38 +198,52 @@ def length_buckets(
     `unit="sentences"`, every batch but one has `size` of them. Lengths are those that the model sees, `</s>` included.
     The same seed, epoch and window give the same batches. Raises UserError for a size below 1 or an unknown unit.
     """
+    source, target = _checked_lengths(source_lengths, target_lengths, size, unit)
+    width = target.max(initial=0) + 1
+    kinds, kind = np.unique(source * width + target, return_inverse=True)
+    place = np.empty(len(kinds), np.min_scalar_type(len(kinds)))
+    place[_order_of_kinds(kinds, width)] = np.arange(len(kinds))
     random = np.random.default_rng((seed, epoch, window))
     # Pairs of equal lengths are shuffled, so batches differ by epoch.
-    order, starts = _buckets(source_lengths, target_lengths, size, unit, random.random(len(source_lengths)))
+    order = np.lexsort((random.random(len(source)), place[kind]))
+    starts = _starts(np.maximum(source, target)[order], size, unit)
     batches = EncodedLines(order, np.append(starts, len(order)))
     return batches.select(random.permutation(len(starts)))
 
 
 def count_buckets(source_lengths: _Lengths, target_lengths: _Lengths, *, size: int, unit: str = "tokens") -> int:
     """The number of batches that `length_buckets` makes, which lengths alone decide."""
-    return len(_buckets(source_lengths, target_lengths, size, unit)[1])
+    source, target = _checked_lengths(source_lengths, target_lengths, size, unit)
+    width = target.max(initial=0) + 1
+    kinds, counts = np.unique(source * width + target, return_counts=True)
+    order = _order_of_kinds(kinds, width)
+    return len(_starts(np.repeat(np.maximum(*np.divmod(kinds, width))[order], counts[order]), size, unit))
 
 
-def _buckets(
-    source_lengths: _Lengths, target_lengths: _Lengths, size: int, unit: str, *ties: NDArray[np.float64]
+def _checked_lengths(
+    source_lengths: _Lengths, target_lengths: _Lengths, size: int, unit: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The sentences by length, those of equal lengths by `ties`, and where in this order the batches begin."""
     if size < 1 or unit not in UNITS:
         raise UserError(f"batches of {size} {unit}: the size must be at least 1, the unit one of {', '.join(UNITS)}")
-    source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
-    # Sort by bands of target length, within a band by source length, alternately ascending and descending, so that
-    # source lengths agree where two bands meet. There are far fewer pairs of lengths than pairs.
-    width = target.max(initial=0) + 1
-    kinds, kind = np.unique(source * width + target, return_inverse=True)
-    of_source, of_target = np.divmod(kinds, width)
-    _, band = np.unique(np.floor(np.log(of_target) / np.log(_BAND)), return_inverse=True)
-    snake = np.where(band % 2 == 0, of_source, -of_source)
-    place = np.empty(len(kinds), np.min_scalar_type(len(kinds)))
-    place[np.lexsort((of_target, snake, band))] = np.arange(len(kinds))
-    order = np.lexsort((*ties, place[kind]))
-    if unit == "sentences":
-        return order, np.arange(0, len(order), size)
-    return order, _full_batches(np.maximum(source, target)[order], size)
+    return np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
+
+
+def _order_of_kinds(kinds: NDArray[np.int64], width: int) -> NDArray[np.intp]:
+    """The pairs of lengths, source * width + target, in the order of batches. There are far fewer than sentences.
+
+    By bands of target length, within a band by source length, alternately ascending and descending, so that source
+    lengths agree where two bands meet.
+    """
+    source, target = np.divmod(kinds, width)
+    _, band = np.unique(np.floor(np.log(target) / np.log(_BAND)), return_inverse=True)
+    snake = np.where(band % 2 == 0, source, -source)
+    order: NDArray[np.intp] = np.lexsort((target, snake, band))
+    return order
+
+
+def _starts(lengths: NDArray[np.int64], size: int, unit: str) -> NDArray[np.int64]:
+    """Where the batches of sentences in this order begin."""
+    return np.arange(0, len(lengths), size) if unit == "sentences" else _full_batches(lengths, size)
 
 
 def _full_batches(lengths: NDArray[np.int64], size: int) -> NDArray[np.int64]:
