@@ -21,6 +21,12 @@ FORKS = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch):
+    """Files that need not survive a power failure, for speed."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 def blocks(lines=5, pairs=PAIRS):
     return blocks_of(0, "mine", pairs, lines)
 
@@ -85,7 +91,6 @@ def slow(block):
 def test_a_killed_preparation_leaves_no_process_and_continues_to_the_same_lines(tmp_path):
     def prepare():
         os.setpgid(0, 0)
-        os.fsync = lambda descriptor: None
         encode_blocks(blocks(), slow, tmp_path, 2)
 
     process = multiprocessing.get_context("fork").Process(target=prepare)

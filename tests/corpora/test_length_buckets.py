@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seq2seq_attn.corpora.encoded import count_buckets, length_buckets
@@ -113,6 +113,7 @@ def in_one_pass(source, target, size, unit, seed, epoch):
 
 
 @given(pairs, st.integers(1, 200), st.sampled_from(["tokens", "sentences"]), st.integers(0, 9))
+@settings(max_examples=40)
 def test_the_batches_are_those_of_one_pass_over_the_sorted_pairs(lengths, size, unit, epoch):
     sides = [np.array([pair[side] for pair in lengths], dtype=int) for side in range(2)]
     expected = in_one_pass(*sides, size, unit, 3, epoch)

@@ -50,7 +50,7 @@ def test_equal_shares_are_all_pairs_in_order():
 
 
 @pytest.mark.parametrize("sizes", [[1], [10_007], [5000, 3, 700], [12, 4999]])
-@pytest.mark.parametrize("window", [7, 1000, 4999, 20_000])
+@pytest.mark.parametrize("window", [777, 5011, 20_000])
 def test_windows_of_equal_size_have_every_pair_once_and_their_share_of_each_corpus(sizes, window):
     mixture = Mixture(sizes, seed=3, window=window)
     windows = [mixture.lines(each) for each in range(len(mixture))]

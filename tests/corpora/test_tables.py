@@ -51,11 +51,13 @@ def offline(monkeypatch, tmp_path_factory):
         monkeypatch.setattr(module, "HF_DATASETS_CACHE", tmp_path_factory.getbasetemp() / "datasets")
 
 
+@pytest.mark.slow  # imports the library for seconds
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl", "rows.jsonl.gz"])
 def test_rows_of_a_file_are_pairs_in_their_order(tables, name):
     assert list(iterate_table([tables / name], NAMES)) == EXPECTED
 
 
+@pytest.mark.slow
 def test_several_files_follow_each_other_and_several_columns_are_joined(tables):
     files = [tables / "rows.parquet", tables / "rows.jsonl"]
     assert list(iterate_table(files, (("en", "both.fr"), "both.de")))[2299:2301] == [
@@ -64,12 +66,14 @@ def test_several_files_follow_each_other_and_several_columns_are_joined(tables):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "split"), [("set", "train"), ("set", "test"), ("saved", "train"), ("parts", "test")])
 def test_a_data_set_is_read_from_a_folder(tables, name, split):
     found = list(iterate_dataset(str(tables / name), None, split, NAMES))
     assert found == (EXPECTED[:5] if split == "test" else EXPECTED)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_refused_in_one_line(tables, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"en": "a", "both": {"de": "b"}}\n{"en": null, "both": {"de": "b"}}\n')
     (tmp_path / "no.jsonl").write_text("no table\n")
@@ -90,6 +94,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(tables, tmp_path):
         assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_hub_that_cannot_be_reached_is_a_failure_with_the_way_out(datasets):
     with pytest.raises(FailedError, match=r"nobody/nothing: .*copy"):
         list(iterate_dataset("nobody/nothing", None, "train", NAMES))
@@ -120,6 +125,7 @@ def test_records_that_mix_kinds_are_refused(files, named):
         parse(PairFiles, files)
 
 
+@pytest.mark.slow
 def test_a_table_is_a_corpus_like_another(tables):
     files = parse(PairFiles, {"table": str(tables / "rows.parquet"), "columns": NAMES, "tag": "<x>"})
     pairs = read_pairs(files)
@@ -130,6 +136,7 @@ def test_a_table_is_a_corpus_like_another(tables):
     assert parse(PairFiles, files.model_dump(mode="json")) == files
 
 
+@pytest.mark.slow
 def test_a_run_on_a_data_set_records_its_text_and_is_not_resumed_on_another(tables, tmp_path, grid, datasets):
     values = grid.runs[2].config.model_dump(mode="json", exclude_defaults=True)
     values["data"]["train"] = {"dataset": str(tmp_path / "set"), "split": "test", "columns": list(NAMES)}
