@@ -36,7 +36,8 @@ NEEDS = {
 def shell(tmp_path_factory):
     """Runs lines of shell in a folder, with the program on the PATH as an installation puts it there."""
     programs = tmp_path_factory.mktemp("bin")
-    for name, module in {"seq2seq-attn": "seq2seq_attn", "pytest": "pytest", "python": ""}.items():
+    modules = {"seq2seq-attn": "seq2seq_attn", "pytest": "pytest", "torchrun": "torch.distributed.run", "python": ""}
+    for name, module in modules.items():
         path = programs / name
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {f"-m {module}" if module else ""} "$@"\n')
         path.chmod(0o755)

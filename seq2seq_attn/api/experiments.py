@@ -53,6 +53,8 @@ def train(
 ) -> Model:
     """Trains one model into a run folder and scores it, if the configuration names a test set.
 
+    Several processes that `torchrun` or `srun` has started train it together; each returns the model.
+
     Args:
         config: A YAML file, a `Config`, or a mapping of its values. In `data`, each `source` and `target` may be lines
             in memory, a column of a data frame for example; they are written to the folder OUTPUT.data.
@@ -84,10 +86,10 @@ def train(
         config = {key: texts.replaced(value, "") if key == "data" else value for key, value in config.items()}
     overrides = {key: texts.replaced(value, "") if key == "data" else value for key, value in overrides.items()}
     settings = _config(config, overrides)
-    texts.write(overwrite=if_exists == "overwrite")
-    return train_configured(
-        settings, folder, if_exists, flat(dict(_full(overrides))), silent=silent, pretrained=_vectors(pretrained)
-    )
+    given = flat(dict(_full(overrides)))
+    with joined() as processes:
+        processes.once(lambda: texts.write(overwrite=if_exists == "overwrite"))
+        return train_configured(settings, folder, if_exists, given, silent=silent, pretrained=_vectors(pretrained))
 
 
 def train_configured(

@@ -66,7 +66,8 @@ def train(
 
     Keeps the weights with the best validation score and scores them on the test set, if the configuration names one.
     After Ctrl-C or SIGTERM, --resume continues from the last checkpoint, exactly; with another learning rate or
-    schedule only if an override says so. A folder has one training at a time.
+    schedule only if an override says so. A folder has one training at a time. Several processes that torchrun or srun
+    starts train one model, each on its share of every batch (docs/scale.md).
 
     Examples:
         seq2seq-attn train experiments/x.yaml --output runs/x training.batch_size=32

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -242,6 +243,7 @@ def joined() -> Iterator[Processes]:
         return
     from torch import distributed
 
+    _speaks = launch.rank == 0
     store = _join(launch)
     try:
         with _device(launch):
@@ -266,6 +268,13 @@ def _join(launch: Launch) -> Any:
     place = f"{launch.address}:{launch.port}"
     rank, world, keeps_store = launch.rank, launch.world, launch.rank == 0 and not launch.has_store
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        socket.getaddrinfo(launch.address, launch.port)
+    except OSError:
+        raise UserError(
+            f"{launch.address}: this machine knows no other by this name, which the launcher gives as that of process "
+            f"0; set MASTER_ADDR to its name or address"
+        ) from None
     try:
         tcp = TCPStore(launch.address, launch.port, world, keeps_store, timeout=JOINING)
         store = PrefixStore(f"start {launch.restarts}", tcp)  # a launcher may keep what it was told before a restart

@@ -4,14 +4,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import yaml
 from slow_grid import STEPS
 
 from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.provenance import read_sessions
+from seq2seq_attn.training import LAST
 
 pytestmark = pytest.mark.slow
 
@@ -104,3 +108,26 @@ def test_what_slurm_refuses_is_refused_in_one_line(slurm, comparison):
     assert compare.process.returncode == 2
     assert "invalid partition specified: nowhere" in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+def test_one_model_is_trained_on_two_nodes_and_continues_when_its_job_is_queued_again(
+    slurm, toy_corpus, experiment_text, tmp_path
+):
+    """By `srun` alone. The names of the nodes are known to nobody but Slurm."""
+    values = yaml.safe_load(experiment_text.format(folder=toy_corpus))["base"]
+    values["training"] |= {"max_epochs": 40, "patience": None}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    train = f"{sys.executable} -m seq2seq_attn train {tmp_path}/run.yaml --output {tmp_path}/run"
+    (tmp_path / "job").write_text(f"#!/bin/bash\nexport MASTER_ADDR=localhost OMP_NUM_THREADS=1\nsrun {train}\n")
+    options = "--parsable", "--nodes=2", "--requeue", "--open-mode=append", f"--output={tmp_path}/log"
+    job = subprocess.check_output(["sbatch", *options, tmp_path / "job"], text=True).strip()
+    while not (tmp_path / "run" / LAST).exists():
+        assert queued("%i"), (tmp_path / "log").read_text()
+        time.sleep(0.1)
+    subprocess.run(["scontrol", "requeue", job], check=True)
+    while queued("%i"):
+        time.sleep(0.2)
+    metrics = read_metrics(tmp_path / "run")
+    assert metrics["training"]["epochs"] == 40, (tmp_path / "log").read_text()
+    assert "test" in metrics
+    assert [each["processes"] for each in read_sessions(tmp_path / "run")] == [2, 2]

@@ -2,13 +2,18 @@
 
 import multiprocessing
 import os
+import signal
 import socket
 from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
@@ -16,7 +21,7 @@ from seq2seq_attn.training import loop
 from seq2seq_attn.training.batches import EncodedPairs
 from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.guided_alignment import CorpusLinks
-from seq2seq_attn.training.loop import Validation, fit
+from seq2seq_attn.training.loop import Fitted, Validation, fit
 from seq2seq_attn.training.processes import joined
 
 FORKS = multiprocessing.get_context("forkserver")  # its server loads torch, once for all processes
@@ -86,30 +91,144 @@ def settings(**changes):
     return TrainingConfig.model_validate(plain | limits | {"optimizer": optimizer} | changes)
 
 
+class Toy(NamedTuple):
+    """The outcome of a training in one of its processes."""
+
+    weights: dict
+    fitted: Fitted
+    said: list
+    gradients: int  # that this process has computed, halves of batches included
+
+
 def sum_of_weights(model):
     """A score."""
     return sum(weight.sum().item() for weight in model.parameters())
 
 
-def train(processes, folder, family="recurrent", recipe=None, *, resume=False, dropout=0.0, dtype=torch.double):
-    """The weights, the outcome and what was said in a training, in one of its processes."""
-    options = settings(**recipe or {})
+def train(processes, folder, family="recurrent", recipe=None, *, resume=False, dropout=0.0, fault=None):
+    """A training in double, as one of its processes; `fault(rank, model, batch, loss)` may change each loss."""
+    options, losses = settings(**recipe or {}), loop.training_loss
+    gradients = []
+
+    def changed_loss(model, batch, config):
+        gradients.append(1)
+        loss = losses(model, batch, config)
+        return loss if fault is None else loss._replace(total=fault(processes.rank, model, batch, loss.total))
+
+    loop.training_loss = changed_loss
     torch.manual_seed(1)
-    model = FAMILIES[family](dropout).to(dtype)
+    model = FAMILIES[family](dropout).double()
     if options.r_drop:
         loop.refuse_r_drop_without_dropout = lambda *_: None  # it compares two passes over one half
         model.encoder.embedding.dropout = TwoMasks()
     said = []
-    fitted = fit(
-        model,
-        options,
-        toy_pairs(options.batch_size, options.batch_unit),
-        toy_pairs(7, seed=9, count=16),
-        Validation(METRICS["bleu"], sum_of_weights),
-        folder,
-        resume=resume,
-        bar=None,
-        say=said.append,
-        processes=processes,
-    )
-    return {name: weight.numpy() for name, weight in model.state_dict().items()}, fitted, said
+    try:
+        fitted = fit(
+            model,
+            options,
+            toy_pairs(options.batch_size, options.batch_unit),
+            toy_pairs(7, seed=9, count=16),
+            Validation(METRICS["bleu"], sum_of_weights),
+            folder,
+            resume=resume,
+            bar=None,
+            say=said.append,
+            processes=processes,
+        )
+    finally:
+        loop.training_loss = losses
+    weights = {name: weight.numpy() for name, weight in model.state_dict().items()}
+    return Toy(weights, fitted, said, len(gradients))
+
+
+# Faults, and what may happen to one of several processes.
+
+
+def no_memory_for_many_pairs(rank, model, batch, loss):
+    """In the last process, a batch of three pairs is too many."""
+    if rank == 1 and batch.pairs > 2:
+        torch.empty(2**60)
+    return loss
+
+
+def no_number(rank, model, batch, loss):
+    """In the last process, the loss of every batch in which the first pair is long."""
+    return loss * torch.nan if rank == 1 and batch.target.lengths[0] == 6 else loss
+
+
+def drift(rank, model, batch, loss):
+    """One process changes a weight by itself."""
+    if rank == 1:
+        with torch.no_grad():
+            model.head.projection.bias[0] += 1e-6
+    return loss
+
+
+def killed(rank, model, batch, loss):
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return loss
+
+
+def interrupted(processes, folder, recipe, step):
+    """A training that ends before this step, with a checkpoint before every step."""
+    loop.INTERVAL, loop.SHARE = 0.0, 1e9
+    steps = loop.Loop.step
+
+    def stop(self, batches):
+        if self.state.step == step:
+            raise UserError("interrupted")
+        steps(self, batches)
+
+    loop.Loop.step = stop
+    try:
+        train(processes, folder, recipe=recipe, dropout=0.3)
+    except UserError as error:
+        return str(error)
+
+
+def resumed(processes, folder, recipe):
+    return train(processes, folder, recipe=recipe, dropout=0.3, resume=True)
+
+
+def ended(processes, folder, fault):
+    """The class and message of the error that ends a training."""
+    try:
+        train(processes, folder, recipe={"max_steps": 7, "max_skipped_steps": 0}, fault=fault)
+    except UserError as error:
+        return type(error).__name__, str(error)
+
+
+class WithLoss(nn.Module):
+    """As docs/scale.md has it."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch):
+        memory = self.model.encode(batch.source)
+        decoded = self.model.decode(self.model.decoder_inputs(batch.target), memory)
+        read, of_source = self.model.reads(decoded, memory, batch.target.is_token)
+        return self.model.head.loss(read, batch.target.tokens[batch.target.is_token], of_source).total
+
+
+def sharded(processes):
+    """The losses of five steps, and the number of weights that this process holds."""
+    torch.manual_seed(1)
+    module = transformer(0.0)
+    training = WithLoss(module)
+    if processes.world > 1:
+        mesh = init_device_mesh("cpu", (processes.world,))
+        for layer in module.encoder.network.layers:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(training, mesh=mesh)
+    optimizer = torch.optim.Adam(training.parameters(), lr=0.01)
+    batch, losses = toy_pairs(8)[range(8)], []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = training(batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, sum(getattr(each, "to_local", lambda each=each: each)().numel() for each in training.parameters())
