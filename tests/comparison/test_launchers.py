@@ -43,6 +43,9 @@ class FakeRay(SimpleNamespace):
         self.environment = dict(os.environ)
         self.connected.append((address, options))
 
+    def nodes(self):
+        return [{"Resources": {"CPU": 8.0}}, {"Resources": {"CPU": 2.0, "memory": 2e9}}]
+
     def shutdown(self):
         self.connected.append("closed")
 
@@ -83,7 +86,9 @@ def fake_ray(monkeypatch):
 
 def test_ray_gets_a_task_for_each_run_with_its_resources_and_a_lost_one_has_a_reason(fake_ray, runs, tmp_path):
     before = signal.getsignal(signal.SIGTERM), dict(os.environ)
-    found = list(find_launcher("ray", 3, tmp_path).launch(seed, runs, print))
+    said = []
+    found = list(find_launcher("ray", 3, tmp_path).launch(seed, runs, said.append))
+    assert said == ["no node of the cluster has 2 cpus, 1 gpu, 1.5 GB; runs that need it wait for one"]
     assert found == [(runs[0], (1, 2)), (runs[1], Ended("Its node died.")), (runs[2], (1, 2)), (runs[3], (2, 2))]
     assert fake_ray.most == 3
     assert [(each["num_cpus"], each["num_gpus"], each["memory"]) for each in fake_ray.asked] == [

@@ -10,7 +10,7 @@ Where Ray's own defaults surprise, they are set here, for as long as this proces
 - Ray does not report its usage. That of the command `ray start` does, unless RAY_USAGE_STATS_ENABLED=0.
 - Without RAY_ADDRESS, no cluster is looked for: it might be another user's. The files of the new one are in a folder
   that no other user can read, until it ends; with RAY_TMPDIR they are kept there.
-- There is no dashboard, which is a port and several processes that nothing here needs.
+- It has no dashboard, which nothing here needs.
 - A run that is ended because a node has no memory left is tried again as often as after another failure, not for ever.
 - SIGTERM does what it did before.
 """
@@ -52,6 +52,9 @@ class Ray:
         self, work: Work, runs: Sequence[ArmRun], say: Callable[[str], object]
     ) -> Iterator[tuple[ArmRun, Any | Ended]]:
         with _connected() as ray:
+            for resources in dict.fromkeys(run.resources for run in runs):
+                if not any(_fits(resources, node["Resources"]) for node in ray.nodes()):
+                    say(f"no node of the cluster has {resources.in_words('ray')}; runs that need it wait for one")
             train = ray.remote(max_calls=1, max_retries=RETRIES)(_call)  # a process for each run
             environment = {name: value for name, value in os.environ.items() if name.startswith(OWN)}
             waiting, running = deque(runs), dict[Any, "ArmRun"]()
@@ -75,6 +78,11 @@ def _call(environment: Mapping[str, str], content: bytes) -> Any:
     os.environ.update(environment)
     work, run = pickle.loads(content)
     return work(run, threads=run.resources.cpus)
+
+
+def _fits(resources: Resources, node: Mapping[str, float]) -> bool:
+    needed = {"CPU": resources.cpus, "GPU": resources.gpus, "memory": 1e9 * (resources.memory or 0.0)}
+    return all(node.get(name, 0.0) >= amount for name, amount in needed.items())
 
 
 def _options(resources: Resources) -> dict[str, Any]:
