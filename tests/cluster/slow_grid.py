@@ -62,7 +62,7 @@ class Comparison(NamedTuple):
         found = [Run(path.parent) for path in sorted(self.runs.glob("*/*/.lock"))]
         return [run for run in found if run.owner and 0 < run.checkpoint < STEPS * EPOCHS / 2]
 
-    def end(self, seconds=300) -> str:
+    def end(self, seconds=900) -> str:
         """Waits for it; returns what it wrote to stderr."""
         _, err = self.process.communicate(timeout=seconds)
         assert self.process.returncode == 0, err
