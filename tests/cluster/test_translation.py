@@ -54,7 +54,7 @@ def translating(lines):
 
 def ended(process):
     """What it said. The shards, one after the other, are the outputs of one process."""
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     found = sorted(Path("out").glob("*.txt"))
     assert [path.name[:8] for path in found] == [f"{number * SHARD:08d}" for number in range(SHARDS)]
