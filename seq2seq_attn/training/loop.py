@@ -37,7 +37,7 @@ from seq2seq_attn.training.loss import refuse_r_drop_without_dropout, token_loss
 from seq2seq_attn.training.optimizer import Updates
 from seq2seq_attn.training.processes import ALONE, Processes
 from seq2seq_attn.training.progress import Curves, ProgressLines
-from seq2seq_attn.training.randomness import RandomStates, separate
+from seq2seq_attn.training.randomness import RandomStates, restore_own, separate
 
 
 class Validation(NamedTuple):
@@ -374,25 +374,17 @@ class Loop:
         copy_({name: tensor for name, tensor in expected.items() if name in tensors}, tensors)
         self.updates.forget_others(tensors)
         self.training.load_state_dict(state.data)
-        self._restore_random(random, say)
+        self.random = restore_own(random, self.processes.rank, self.processes.world)
+        if len(random) != self.processes.world:
+            say(
+                f"continues in {self.processes.world} processes instead of {len(random)} after step {state.step:,}: "
+                f"batches and steps stay the same, dropout draws other numbers"
+            )
         if state.optimizer in ({}, phase):
             self.updates.plateau_state = state.plateau
         else:  # another rate or schedule: a new phase
             state.optimizer, state.phase_step, state.since_best = phase, state.step, 0
         self.stopped = self.config.limit_reached(state.epoch, state.step, state.since_best)
-
-    def _restore_random(self, states: Sequence[RandomStates], say: Callable[[str], object]) -> None:
-        """Those of the process with this rank, if the checkpoint is of as many processes."""
-        rank, world = self.processes.rank, self.processes.world
-        if len(states) == world:
-            states[rank].restore()
-        else:
-            say(
-                f"continues with {_processes(world)}, but was trained with {_processes(len(states))} up to step "
-                f"{self.state.step:,}: batches and steps stay the same, dropout draws other numbers"
-            )
-            separate(rank)
-        self.random = RandomStates.now()
 
     def _count_seconds(self) -> float:
         """The seconds since the last call, after adding them."""
@@ -401,7 +393,3 @@ class Loop:
         self.state.seconds += elapsed
         self.state.epoch_seconds += elapsed
         return elapsed
-
-
-def _processes(count: int) -> str:
-    return "1 process" if count == 1 else f"{count} processes"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -44,6 +44,18 @@ def separate(rank: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+
+
+def restore_own(states: Sequence[RandomStates], rank: int, world: int) -> RandomStates:
+    """Makes the states of this process those of its rank, if there are as many as processes; otherwise, new ones.
+
+    Returns them. All processes have the first of these states before.
+    """
+    if len(states) == world:
+        states[rank].restore()
+    else:
+        separate(rank)
+    return RandomStates.now()
 
 
 @contextmanager
