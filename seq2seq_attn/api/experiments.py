@@ -122,8 +122,9 @@ def train_configured(
                 draw=draw_attention,
                 processes=processes,
             )
-            if settings.data.test is not None:
-                processes.once(lambda: evaluate(trained, folder, say=messages(silent)))
+            is_tested = settings.data.test is not None
+            # The others wait, so that the run is whole when they return.
+            processes.once(lambda: is_tested and evaluate(trained, folder, say=messages(silent)))
     return Model(trained, folder)
 
 
