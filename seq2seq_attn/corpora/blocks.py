@@ -153,23 +153,26 @@ def encode_blocks(
     encode: Callable[[Block], EncodedBlock],
     folder: Path,
     processes: int,
+    in_memory: int,
     say: Callable[[str], object] = lambda _: None,
 ) -> EncodedBlocks:
     """The items of all blocks, in their order.
 
-    A single block is encoded here, and stays in memory. Of several, each is written to a folder of its own in `folder`,
-    by one of `processes`; what is there from an earlier call on the same blocks is used. If `folder` cannot be written,
-    they stay in memory, too.
+    If they have no more than `in_memory` lines together, they are encoded here, and stay in memory. Else each is
+    written to a folder of its own in `folder`, by one of `processes`; what is there from an earlier call on the same
+    blocks is used. If there cannot be a `folder`, they stay in memory, too.
 
     Raises:
-        UserError: A line cannot be read or encoded; then nothing is left in `folder`. Or the disk is full.
-        FailedError: A process was killed.
+        UserError: A line cannot be read or encoded; then nothing is left in `folder`.
+        FailedError: A process was killed, or the disk is full; what is whole is kept.
     """
+    head: list[Block] = []
     waiting = iter(blocks)
-    head = list(islice(waiting, 2))
+    while sum(len(block.source) for block in head) <= in_memory:
+        if (block := next(waiting, None)) is None:
+            return EncodedBlocks.of(head, encode)
+        head.append(block)
     waiting = chain(head, waiting)
-    if len(head) < 2:
-        return EncodedBlocks.of(waiting, encode)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -203,7 +206,7 @@ def _written(
             if not _is_whole(place):
                 (place / SUMS).unlink(missing_ok=True)
                 if pool is None:
-                    encode(block).save(place)
+                    _write(encode(block), place)
                 else:
                     running.append(pool.submit(_encode_to, place, block))
             while len(running) > 2 * processes:  # the text of the others is not read yet
@@ -211,6 +214,13 @@ def _written(
             yield block.corpus
         while running:
             running.popleft().result()
+
+
+def _write(block: EncodedBlock, place: Path) -> None:
+    try:
+        block.save(place)
+    except (UserError, OSError) as error:
+        raise FailedError(f"{error}; run it again, which continues with the blocks that are missing") from None
 
 
 def _place(folder: Path, number: int) -> Path:
@@ -221,7 +231,7 @@ _given: list[Callable[[Block], EncodedBlock]] = []  # in a process of a pool
 
 
 def _encode_to(folder: Path, block: Block) -> None:
-    _given[0](block).save(folder)
+    _write(_given[0](block), folder)
 
 
 @contextmanager

@@ -431,7 +431,7 @@ def _cached_blocks(
 
     def encoded() -> _Parts:
         processes = torch.get_num_threads()
-        return _Parts.of(encode_blocks(_blocks(files, lines), encode, folder, processes, cache.say))
+        return _Parts.of(encode_blocks(_blocks(files, lines), encode, folder, processes, lines, cache.say))
 
     corpus = cache.get(key, encoded, _Parts.save, _Parts.load).joined()
     if has_sums(entry):

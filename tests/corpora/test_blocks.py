@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 import torch
 
-from seq2seq_attn.corpora.blocks import Block, TextLines, blocks_of, encode_blocks
+from seq2seq_attn.corpora.blocks import Block, EncodedBlock, TextLines, blocks_of, encode_blocks
 from seq2seq_attn.corpora.encoded import EncodedLines, joined_lines, save_joined
 from seq2seq_attn.errors import FailedError, UserError
 from seq2seq_attn.files.checksums import SUMS
@@ -50,9 +50,9 @@ def counting(called, fail_at=None, error=KeyboardInterrupt):
 @FORKS
 @pytest.mark.parametrize("processes", [1, 3])
 def test_blocks_are_the_lines_of_the_corpus_in_their_order(tmp_path, processes):
-    found = encode_blocks(blocks(), Block.as_text, tmp_path / "blocks", processes)
+    found = encode_blocks(blocks(), Block.as_text, tmp_path / "blocks", processes, 9)
     assert joined(found) == [[pair[side] for pair in PAIRS] for side in range(2)]
-    whole = encode_blocks(blocks(lines=53), Block.as_text, tmp_path / "unused", processes)
+    whole = encode_blocks(blocks(lines=53), Block.as_text, tmp_path / "unused", processes, 53)
     assert not (tmp_path / "unused").exists()
     for name, parts in (("whole", whole), ("parts", found)):
         save_joined(parts.source, tmp_path / name, "source")
@@ -66,9 +66,9 @@ def test_blocks_are_the_lines_of_the_corpus_in_their_order(tmp_path, processes):
 def test_an_interrupted_preparation_continues_with_the_blocks_that_are_missing(tmp_path):
     called = []
     with pytest.raises(KeyboardInterrupt):
-        encode_blocks(blocks(), counting(called, fail_at=21), tmp_path, 1)
+        encode_blocks(blocks(), counting(called, fail_at=21), tmp_path, 1, 9)
     assert called == [1, 6, 11, 16]
-    found = encode_blocks(blocks(), counting(called), tmp_path, 1)
+    found = encode_blocks(blocks(), counting(called), tmp_path, 1, 9)
     assert called == list(range(1, 54, 5))
     assert joined(found) == [[pair[side] for pair in PAIRS] for side in range(2)]
 
@@ -91,7 +91,7 @@ def slow(block):
 def test_a_killed_preparation_leaves_no_process_and_continues_to_the_same_lines(tmp_path):
     def prepare():
         os.setpgid(0, 0)
-        encode_blocks(blocks(), slow, tmp_path, 2)
+        encode_blocks(blocks(), slow, tmp_path, 2, 9)
 
     process = multiprocessing.get_context("fork").Process(target=prepare)
     process.start()
@@ -104,7 +104,7 @@ def test_a_killed_preparation_leaves_no_process_and_continues_to_the_same_lines(
         time.sleep(0.01)
     assert not is_alive(process.pid)
     whole, called = len(list(tmp_path.glob(f"*/{SUMS}"))), []
-    assert joined(encode_blocks(blocks(), counting(called), tmp_path, 1)) == [
+    assert joined(encode_blocks(blocks(), counting(called), tmp_path, 1, 9)) == [
         [pair[side] for pair in PAIRS] for side in range(2)
     ]
     assert len(called) == 11 - whole < 10
@@ -112,17 +112,31 @@ def test_a_killed_preparation_leaves_no_process_and_continues_to_the_same_lines(
 
 @pytest.mark.parametrize("damage", [b"", b"not an array"])
 def test_a_damaged_block_is_not_used_but_encoded_again(tmp_path, damage):
-    encode_blocks(blocks(), Block.as_text, tmp_path, 1)
+    encode_blocks(blocks(), Block.as_text, tmp_path, 1, 9)
     (tmp_path / "000003" / "target.values.npy").write_bytes(damage)
     called = []
-    assert joined(encode_blocks(blocks(), counting(called), tmp_path, 1))[1] == [target for _, target in PAIRS]
+    assert joined(encode_blocks(blocks(), counting(called), tmp_path, 1, 9))[1] == [target for _, target in PAIRS]
     assert called == [16]
+
+
+def test_a_full_disk_fails_in_one_line_and_keeps_what_is_whole(tmp_path, monkeypatch):
+    write = EncodedBlock.save
+
+    def save(block, folder):
+        if folder.name == "000004":
+            raise OSError(28, "No space left on device")
+        write(block, folder)
+
+    monkeypatch.setattr(EncodedBlock, "save", save)
+    with pytest.raises(FailedError, match="No space left on device"):
+        encode_blocks(blocks(), Block.as_text, tmp_path, 1, 9)
+    assert len(list(tmp_path.glob(f"*/{SUMS}"))) == 4
 
 
 @FORKS
 def test_many_blocks_need_few_open_files(tmp_path):
     before = len(os.listdir("/proc/self/fd"))
-    found = encode_blocks(blocks(4), Block.as_text, tmp_path, 1)
+    found = encode_blocks(blocks(4), Block.as_text, tmp_path, 1, 9)
     save_joined(found.source, tmp_path, "source")
     assert (len(found.source), found.corpora) == (14, [0] * 14)
     assert len(os.listdir("/proc/self/fd")) < before + 9
@@ -130,7 +144,7 @@ def test_many_blocks_need_few_open_files(tmp_path):
 
 def test_a_line_that_cannot_be_encoded_leaves_no_block(tmp_path):
     with pytest.raises(UserError, match="line 23"):
-        encode_blocks(blocks(), counting([], 21, UserError("line 23")), tmp_path / "blocks", 1)
+        encode_blocks(blocks(), counting([], 21, UserError("line 23")), tmp_path / "blocks", 1, 9)
     assert not (tmp_path / "blocks").exists()
 
 
@@ -143,13 +157,13 @@ def test_a_process_that_is_killed_fails_in_one_line_and_keeps_what_is_whole(tmp_
         return block.as_text()
 
     with pytest.raises(FailedError, match="was killed"):
-        encode_blocks(blocks(), encode, tmp_path, 2)
+        encode_blocks(blocks(), encode, tmp_path, 2, 9)
     assert len(list(tmp_path.glob(f"*/{SUMS}"))) >= 8
 
 
 def test_a_folder_that_cannot_be_written_leaves_the_blocks_in_memory(tmp_path):
     (tmp_path / "file").touch()
-    found = encode_blocks(blocks(), Block.as_text, tmp_path / "file" / "blocks", 1)
+    found = encode_blocks(blocks(), Block.as_text, tmp_path / "file" / "blocks", 1, 9)
     assert joined(found)[0] == [source for source, _ in PAIRS]
 
 
@@ -157,7 +171,7 @@ def test_the_memory_of_a_preparation_does_not_grow_with_the_corpus(tmp_path):
     def peak(count):
         pairs = (("some words of a source", "and of a target") for _ in range(count))
         tracemalloc.start()
-        found = encode_blocks(blocks(100, pairs), Block.as_text, tmp_path / str(count), 1)
+        found = encode_blocks(blocks(100, pairs), Block.as_text, tmp_path / str(count), 1, 9)
         save_joined(found.source, tmp_path / f"{count} joined", "source")
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
