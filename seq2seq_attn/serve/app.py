@@ -39,7 +39,7 @@ from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.runs.requests import SourceLine, rules_of
 from seq2seq_attn.serve import Settings, requests, tasks
 from seq2seq_attn.serve.batches import Batches, QueueFullError, StoppingError
-from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, check_key, error_response
+from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, Metrics, bearer_key, check_key, error_response
 from seq2seq_attn.serve.pages import docs_page, schema
 from seq2seq_attn.serve.requests import ApiError, Lines, as_lines
 from seq2seq_attn.serve.tasks import ServedModel, Task, search_work
@@ -196,7 +196,7 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
 
 def _add(app: FastAPI, server: Server, endpoint: Endpoint) -> None:
     async def answer(request: Request) -> Any:
-        if "authorization" in request.headers:
+        if bearer_key(request) is not None:
             check_key(request, None, server.settings)  # before a body is read
         body = await requests.read(request, endpoint.record, server.settings)
         check_key(request, body.api_key, server.settings)
@@ -230,9 +230,10 @@ async def _error(_: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):
         return error_response(400, "the body ended before its end")  # for the metrics: nobody reads it
     if isinstance(error, HTTPException):
-        return error_response(
-            error.status_code, f"{error.detail}; /docs lists the endpoints", dict(error.headers or {})
-        )
+        headers = dict(error.headers or {})
+        if headers.get("Allow") == "GET":
+            headers["Allow"] = "GET, HEAD"  # see Exchange
+        return error_response(error.status_code, f"{error.detail}; /docs lists the endpoints", headers)
     if isinstance(error, UserError):
         return error_response(400, str(error))
     return error_response(500, "an error of the server, not of the request; its log has the details")
@@ -393,7 +394,8 @@ async def stream(call: Call[requests.StreamBody]) -> Response:
     answer = tasks.next_step(call.served, arguments)
     first = await call.answer(answer, length, work)  # a mistake in the request is no event
     events = _events(call, answer, first, length)
-    return StreamingResponse(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would collect the events
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 async def _arguments(call: Call[Any], n_best: int | None = 1, **defaults: Any) -> tuple[dict[str, Any], int, int]:

@@ -92,7 +92,7 @@ class Guard:
         if self.running > self.settings.max_requests:
             return ApiError(429, "too many requests at once; try again in a moment", Retry_After="1")
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        name = (host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host).lower()
         # A page elsewhere whose name resolves to this machine would otherwise reach a server that needs no key.
         if self.settings.is_local and not self.settings.api_keys and name.strip("[]") not in LOCAL:
             return ApiError(400, f"host {name!r}: this server answers to {LOCAL[0]} and {LOCAL[1]} alone")
@@ -200,12 +200,18 @@ def error_response(status: int, message: str, headers: dict[str, str] | None = N
     return JSONResponse({"error": shown}, status, headers)
 
 
+def bearer_key(request: Request) -> str | None:
+    """The key in a header `Authorization: Bearer KEY`; None without one. Other schemes are those of a proxy."""
+    headers = (value.partition(" ") for value in request.headers.getlist("authorization"))
+    return next((key.strip() for scheme, _, key in headers if scheme.lower() == "bearer"), None)
+
+
 def check_key(request: Request, given: str | None, settings: Settings) -> None:
-    """ApiError unless the request has one of the keys: in its header, its query or its body."""
+    """ApiError unless the request has one of the keys: in its header or, without one there, in its body or query."""
     if not settings.api_keys:
         return
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    found = key.strip() if scheme.lower() == "bearer" else given or request.query_params.get("api_key", "")
+    key = bearer_key(request)
+    found = given or request.query_params.get("api_key", "") if key is None else key
     # All keys are compared, in constant time: how long this takes tells nothing about them.
     matches = [hmac.compare_digest(found.encode("utf-8", "replace"), known.encode()) for known in settings.api_keys]
     if not any(matches):

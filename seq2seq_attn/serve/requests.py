@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from email.message import Message
+from email.parser import HeaderParser
 from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
@@ -17,6 +19,9 @@ from seq2seq_attn.serve import Settings
 from seq2seq_attn.strict import Strict, parse
 
 Lines = str | tuple[str, ...]
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+MAX_FIELDS = 1000  # of a form
+MAX_HEADER = 1000  # characters of a form's headers that are read: parameters take time quadratic in their length
 
 
 class ApiError(Exception):
@@ -201,11 +206,14 @@ async def _bytes(request: Request, limit: int) -> bytes:
 
 
 def _values(body: bytes, content_type: str) -> Any:
+    kind = Message()
+    kind["content-type"] = content_type[:MAX_HEADER]
+    is_form = kind.get_content_type() in FORMS
     try:
         # Decoded here: the JSON library guesses the encoding of bytes, and lets halves of surrogate pairs pass.
         text = body.decode("utf-8-sig")
-        if content_type.startswith("application/x-www-form-urlencoded"):
-            fields = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=1000)
+        if is_form:
+            fields = _form(text, kind)
             return {name: found[0] if len(found) == 1 else found for name, found in fields.items()}
         values = json.loads(text, parse_constant=_refuse_constant)
         if "\\ud" in text.lower():
@@ -216,7 +224,31 @@ def _values(body: bytes, content_type: str) -> Any:
     except RecursionError:
         raise ApiError(400, "the body is not JSON that this server reads: it is nested too deeply") from None
     except ValueError as error:
-        raise ApiError(400, f"the body is not {'a form' if b'=' in body[:99] else 'JSON'}: {error}") from None
+        expected = "a form" if is_form or b"=" in body[:99] else "JSON"
+        raise ApiError(400, f"the body is not {expected}: {error}") from None
+
+
+def _form(text: str, kind: Message) -> dict[str, list[str]]:
+    """The fields of a form in either encoding, each with its values; a file is its text. ValueError: it is no form."""
+    if kind.get_content_type() == FORMS[0]:
+        return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    boundary = kind.get_boundary()
+    if not boundary:
+        raise ValueError("its content-type has no boundary")
+    parts = f"\r\n{text}".split(f"\r\n--{boundary}")[1:]
+    if not parts or not parts.pop().startswith("--"):
+        raise ValueError("its last boundary is missing")
+    if len(parts) > MAX_FIELDS:
+        raise ValueError(f"it has more than {MAX_FIELDS} fields")
+    fields: dict[str, list[str]] = {}
+    for part in parts:
+        head, _, value = part.removeprefix("\r\n").partition("\r\n\r\n")
+        headers = HeaderParser().parsestr(head[:MAX_HEADER])
+        name = headers.get_param("name", header="content-disposition")
+        if not isinstance(name, str):
+            raise ValueError("one of its parts has no name")
+        fields.setdefault(name, []).append(value)
+    return fields
 
 
 def _refuse_constant(name: str) -> None:

@@ -41,6 +41,24 @@ def test_libretranslate_takes_a_form(ask, model):
     assert answer.json() == {"translatedText": model.translate(["a b", "b c"]).sentences}
 
 
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=7f3a", 'Multipart/Form-Data; BOUNDARY="7f3a"'])
+def test_libretranslate_takes_a_form_in_parts_as_browsers_send_it(ask, kind):
+    parts = {"q": "a b\r\n\r\n--b", "target": "zh", "source": "en", "alternatives": "0", "api_key": ""}
+    body = "".join(
+        f'--7f3a\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in parts.items()
+    )
+    answer = ask("POST", "/translate", content=f"{body}--7f3a--\r\n".encode(), headers={"content-type": kind})
+    wanted = ask("POST", "/translate", json={"q": "a b\n\n--b", "source": "en", "target": "zh"})
+    assert answer.status_code == 200
+    assert answer.json() == wanted.json()
+
+
+def test_media_types_are_compared_without_case(ask):
+    kind = {"content-type": "Application/X-WWW-Form-Urlencoded; Charset=UTF-8"}
+    answer = ask("POST", "/translate", content=b"q=a+b&source=en&target=zh", headers=kind)
+    assert answer.json() == {"translatedText": "b a"}
+
+
 def test_languages_are_those_of_the_runs(ask, served, model):
     other = ServedModel.load("other", model, ("en", "fr"), print)
     answer = ask("GET", "/languages", models=[served, other])
@@ -248,6 +266,7 @@ def events(text):
 def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
     answer = ask("POST", "/v1/stream", json={"source": "a b c", **options})
     assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-accel-buffering"] == "no"  # nginx passes every event on as it comes
     (_, start), *steps, (_, end) = events(answer.text)
     wanted = record(model.steps("a b c", **({"beam_size": 1} | options)))
     assert start == {"model": "backwards", "source": ["a", "b", "c", "</s>"]}

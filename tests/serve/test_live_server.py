@@ -48,6 +48,15 @@ def test_the_client_of_libretranslate_sends_its_key(live):
             LibreTranslateAPI(address).translate("a", "en", "zh")
 
 
+def test_head_is_answered_as_get_without_its_body(live):
+    with live() as address, httpx.Client(base_url=address) as client:
+        for path in ("/", "/health", "/languages", "/docs", "/assets/index.css"):
+            head, got = client.head(path), client.get(path)
+            assert head.status_code == got.status_code == 200
+            assert head.headers["content-length"] == got.headers["content-length"]
+            assert not head.content
+
+
 def test_a_stream_arrives_while_it_is_decoded(live, served, monkeypatch):
     """The first step arrives although the second cannot be computed before it has been read."""
     may_go = threading.Event()

@@ -133,6 +133,23 @@ def test_a_form_that_is_no_text_is_refused(refused):
     assert "not a form" in refused(400, "POST", "/translate", content=b"q=%ff&target=zh", headers=kind)
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "message"),
+    [
+        ("multipart/form-data", b"--x\r\n\r\n--x--", "its content-type has no boundary"),
+        ("multipart/form-data; boundary=x", b"--x\r\n\r\na", "its last boundary is missing"),
+        ("multipart/form-data; boundary=x", b"", "its last boundary is missing"),
+        ("multipart/form-data; boundary=x", b"--x\r\n\r\na\r\n--x--", "one of its parts has no name"),
+        ("multipart/form-data; boundary=x", b"--x\r\n" * 1002 + b"--x--", "more than 1000 fields"),
+    ],
+    ids=["boundary", "end", "empty", "name", "number"],
+)
+def test_a_form_in_parts_that_is_malformed_is_refused(refused, kind, body, message):
+    error = refused(400, "POST", "/translate", content=body, headers={"content-type": kind})
+    assert error.startswith("the body is not a form")
+    assert message in error
+
+
 def test_a_long_value_is_cut_in_the_message(refused):
     body = json.dumps({"source": "a", "model": "x" * 100_000})
     assert " ... " in refused(400, "POST", "/v1/translate", content=body.encode(), headers=JSON)
@@ -141,7 +158,15 @@ def test_a_long_value_is_cut_in_the_message(refused):
 def test_unknown_paths_and_methods(ask, refused):
     assert "/docs lists the endpoints" in refused(404, "GET", "/nothing")
     assert "/docs lists the endpoints" in refused(405, "GET", "/translate")
-    assert ask("OPTIONS", "/translate").headers["allow"] == "POST"
+    for method, path, allowed in (
+        ("OPTIONS", "/translate", "POST"),
+        ("DELETE", "/", "GET, HEAD"),
+        ("POST", "/health", "GET, HEAD"),
+        ("PUT", "/languages", "GET, HEAD"),
+        ("POST", "/assets/page.js", "GET, HEAD"),
+    ):
+        answer = ask(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
 def test_limits_on_body_lines_and_tokens(refused):
@@ -210,8 +235,12 @@ def test_keys_are_asked_for_where_there_are_some(ask, refused):
     assert status(json=body | {"api_key": "secret"}) == 200
     assert status(data=body | {"api_key": "other"}) == 200
     assert status(json=body, headers={"authorization": "Bearer secret"}) == 200
-    for wrong in ({"headers": {"authorization": "Bearer nope"}}, {"headers": {"authorization": "Basic secret"}}):
-        assert status(json=body, **wrong) == 401
+    for wrong in ("Bearer nope", "Basic secret"):
+        assert status(json=body, headers={"authorization": wrong}) == 401
+    proxy = ("authorization", "Basic dXNlcjpwYXNz")  # what a proxy asked for, and passes on
+    assert status(json=body | {"api_key": "secret"}, headers=[proxy]) == 200
+    assert status(json=body, params={"api_key": "secret"}, headers=[proxy]) == 200
+    assert status(json=body, headers=[proxy, ("authorization", "bearer secret")]) == 200
     assert "is not known" in refused(401, "POST", "/translate", settings=settings, json=body | {"api_key": "\u00e9"})
     for path in ("/languages", "/metrics", "/v1/models"):
         refused(401, "GET", path, settings=settings)
@@ -222,6 +251,8 @@ def test_keys_are_asked_for_where_there_are_some(ask, refused):
 def test_a_local_server_answers_to_its_own_names_alone(ask, refused):
     assert "host 'evil.org'" in refused(400, "GET", "/health", base="http://evil.org:5000")
     assert ask("GET", "/health", base="http://localhost:5000").status_code == 200
+    for name in ("LOCALHOST", "LocalHost:5000"):
+        assert ask("GET", "/health", headers={"host": name}).status_code == 200
     assert ask("GET", "/health", base="http://[::1]:5000").status_code == 200
     assert (
         ask("GET", "/health", base="http://evil.org", settings=Settings(host="0.0.0.0", insecure=True)).status_code
