@@ -21,9 +21,21 @@ node() {
     daemon "$1" slurmd -D -N "$1"
 }
 
-end() { # NAME SIGNAL: its whole process group
-    [ -f "$folder/$1.pid" ] && kill "-$2" -- "-$(cat "$folder/$1.pid")" 2> /dev/null || true
+end() { # NAME: its whole process group
+    [ -f "$folder/$1.pid" ] && kill -KILL -- "-$(cat "$folder/$1.pid")" 2> /dev/null || true
     rm -f "$folder/$1.pid"
+}
+
+end_node() { # NAME: with its jobs, and before them the processes that would report their end
+    local own parent step
+    end "$1"
+    own=$(grep -lszx "SLURMD_NODENAME=$1" /proc/[0-9]*/environ || true)
+    own=$(grep -lszx "SLURM_CONF=$SLURM_CONF" /dev/null $own | cut -d/ -f3 || true)
+    for step in $own; do
+        parent=$(ps -o ppid= -p "$step" | tr -d ' ' || true)
+        case "$(ps -o comm= -p "${parent:-0}" || true)" in slurmstepd*) kill -KILL "$parent" ;; esac
+    done
+    [ -z "$own" ] || kill -KILL $own 2> /dev/null || true
 }
 
 case $1 in
@@ -80,14 +92,11 @@ CONF
     exit 1
     ;;
 node) node "$3" ;;
-kill)
-    end "$3" KILL
-    steps=$(grep -lszx "SLURM_CONF=$SLURM_CONF" $(grep -lszx "SLURMD_NODENAME=$3" /proc/[0-9]*/environ) | cut -d/ -f3)
-    for step in $steps; do # the process that would report its end goes first
-        parent=$(ps -o ppid= -p "$step" | tr -d ' ')
-        case "$(ps -o comm= -p "${parent:-0}")" in slurmstepd*) kill -KILL "$parent" ;; esac
-    done
-    [ -z "$steps" ] || kill -KILL $steps 2> /dev/null || true
+kill) end_node "$3" ;;
+stop)
+    end_node n1
+    end_node n2
+    end slurmctld
+    end munged
     ;;
-stop) for each in n1 n2 slurmctld munged; do end $each KILL; done ;;
 esac
