@@ -6,12 +6,15 @@ python experiments/tables.py experiments/ablation
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from seq2seq_attn.results.differences import PairedComparison
 from seq2seq_attn.results.results import ArmResult, Results, Spread
+
+MOST_COLUMNS = 9  # more would have to be scrolled
+FOLDED = "parameters", "entropy, bits", "perplexity"  # where the table would be wider
 
 STILL_IMPROVING = "↑ still improving when it stopped, in at least one training run"
 
@@ -20,7 +23,8 @@ def arms_table(results: Results) -> str:
     """One row per arm; differences from the baseline in bold where the joint test distinguishes them from 0.
 
     Scores by length in the bands with enough sentences; alignment error rate and entropy if an arm has them. Arms of
-    which a training run was still improving when it stopped are marked, and the mark is explained below the table.
+    which a training run was still improving when it stopped are marked, and the mark is explained below the table. Of
+    more than `MOST_COLUMNS` columns, some are in a table of their own, which is folded.
     """
     against = {pair.arm: pair for pair in results.comparisons}
     bands = [index for index, band in enumerate(results.by_length.arms[results.arms[0].name]) if band and not band.few]
@@ -40,8 +44,15 @@ def arms_table(results: Results) -> str:
     }
     cells = {header: [cell(arm) for arm in results.arms] for header, cell in columns.items()}
     shown = {header: column for header, column in cells.items() if set(column) != {"–"}}
-    table = _markdown(list(shown), [list(row) for row in zip(*shown.values(), strict=True)])
-    return f"{table}\n\n{STILL_IMPROVING}" if any(arm.unconverged for arm in results.arms) else table
+    folded = [header for header in FOLDED if header in shown and len(shown) > MOST_COLUMNS]
+    parts = [_of_columns({header: column for header, column in shown.items() if header not in folded})]
+    if any(arm.unconverged for arm in results.arms):
+        parts.append(STILL_IMPROVING)
+    if folded:
+        more = _of_columns({header: shown[header] for header in ("arm", *folded)})
+        named = ", ".join(header.partition(",")[0] for header in folded).capitalize()
+        parts.append(f"<details>\n<summary>{named}</summary>\n\n{more}\n\n</details>")
+    return "\n\n".join(parts)
 
 
 def contrasts_table(results: Results) -> str:
@@ -80,6 +91,10 @@ def _mean(score: Spread | None) -> str:
 
 def _p(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _of_columns(columns: Mapping[str, Sequence[str]]) -> str:
+    return _markdown(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
 
 def _markdown(header: list[str], rows: list[list[str]]) -> str:

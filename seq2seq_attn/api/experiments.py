@@ -14,7 +14,7 @@ from seq2seq_attn.api.texts import TextsBeside
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.columns import columns
-from seq2seq_attn.report.conclusion import conclusion, first_conclusion
+from seq2seq_attn.report.conclusion import conclusion, summary
 from seq2seq_attn.report.export import as_csv, as_latex, as_records
 from seq2seq_attn.report.table import markdown, notes, terminal
 from seq2seq_attn.report.write import write_report
@@ -416,7 +416,10 @@ class Comparison:
         return learning_curve_figure(self.results, CURVES.load(self.folder))
 
     def show(self) -> None:
-        """Prints the table and the first conclusion; in a notebook, displays the table and all conclusions."""
+        """Prints the main columns of the table and two conclusions; in a notebook, displays all conclusions.
+
+        Everything else is in the report, and in `table().markdown()`.
+        """
         from rich.console import Console
 
         console = Console()
@@ -429,7 +432,7 @@ class Comparison:
             console = Console(width=WIDTH)
         with console.capture() as table:  # rich would end the process if the reader of a pipe has closed it
             console.print(terminal(self.results, console.width))
-        print("\n".join([table.get(), *first_conclusion(self.results)]))
+        print("\n".join([table.get(), *summary(self.results)]))
 
     def __repr__(self) -> str:
         return "\n".join([repr(self.table()), "", *self.conclusion])

@@ -268,9 +268,9 @@ def demo(
         found = s2s.demo(output, quick=quick, jobs=jobs, if_exists=if_exists, command=_this_command())
     _show(found)
     if quick:
-        say("next: seq2seq-attn demo")
-    else:
-        _say_next(found.run(found.results.best.name))
+        say(f"next: {shlex.join([*_as_started(), 'demo'])}")
+    elif (run := found.run(found.results.best.name)).exists():
+        say(f"next: echo 'Tom chases Jerry' | {shlex.join([*_as_started(), 'translate', str(run)])}")
     _fail_if_incomplete(found)
 
 
@@ -286,7 +286,7 @@ def _fail_if_incomplete(found: s2s.Comparison) -> None:
 
 
 def _show(found: s2s.Comparison) -> None:
-    """Print the table, the first conclusion and the path of the report."""
+    """Print the table, two conclusions and the path of the report."""
     found.show()
     answer(f"open {found.report}")
 
@@ -295,7 +295,7 @@ def _say_next(run: Path, *more: str) -> None:
     """Print the command that tries out a run, quoted for a shell; nothing if the run was trained elsewhere."""
     if not run.exists():
         return
-    say(f"next: {shlex.join(['seq2seq-attn', 'translate', str(run), *more])}")
+    say(f"next: {shlex.join([*_as_started(), 'translate', str(run), *more])}")
 
 
 @contextmanager
@@ -331,6 +331,11 @@ def _program() -> list[str]:
     """How this process was started, or all of those that train one model."""
     if (launch := launched()) is not None and launch.world > 1:
         return list(launch.command)
+    return _as_started()
+
+
+def _as_started() -> list[str]:
+    """The program as this process was started, such as .venv/bin/seq2seq-attn if it is not on the path."""
     path = Path(sys.argv[0])
     if path.name == "__main__.py":
         return [sys.executable, "-m", "seq2seq_attn"]

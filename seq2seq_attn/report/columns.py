@@ -1,7 +1,8 @@
 """The comparison table as columns: one cell per arm, under a header.
 
 The main metric and other prominent ones come first, then the differences from the baseline with their tests, the main
-metric by source length, costs, all other metrics, and intervals. Tables in every format are built from these columns.
+metric by source length, costs, all other metrics, and intervals. Tables in every format are built from these columns,
+of which at most eight are for the first look; the others are optional.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from seq2seq_attn.evaluation.attention_weights import HeadMeasures
-from seq2seq_attn.results.breakdowns import Breakdown, GroupResult
+from seq2seq_attn.results.breakdowns import GroupResult
 from seq2seq_attn.results.differences import Difference, PairedComparison, Test
 from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
@@ -55,7 +56,7 @@ class Column(NamedTuple):
     header: str
     cells: Sequence[TableCell]
     meaning: str = ""  # a note below the table
-    optional: bool = False  # omitted in a terminal that is too narrow; files contain all columns
+    optional: bool = False  # omitted in the terminal, folded on pages; files contain all columns
     parts: tuple[str, ...] = ("",)  # the suffix of the header for each number of a cell
 
     @property
@@ -68,15 +69,16 @@ def columns(results: Results) -> list[Column]:
     """The whole table, the names of the arms first."""
     arms = results.arms
     main, *others = (each for each in results.metrics if any(each.key in arm.scores for arm in arms))
+    prominent = [_scores(results, metric) for metric in others if metric.is_prominent]
     return [
         Column("Arm", [TableCell(arm.name) for arm in arms]),
-        Column("Parameters", [number(arm.parameters) for arm in arms], _widened(arms)),
+        Column("Parameters", [number(arm.parameters) for arm in arms], _widened(arms), optional=True),
         _scores(results, main)._replace(  # the first of all scores explains their format
-            meaning=f"{main.explanation}; mean over seeds ± standard deviation", optional=False
+            meaning=f"{main.explanation}; mean over seeds ± standard deviation"
         ),
-        *(_scores(results, metric) for metric in others if metric.is_prominent),
+        *(column._replace(optional=place > 0) for place, column in enumerate(prominent)),
         *_differences(results),
-        *_lengths(results.by_length, main, results.unit),
+        *lengths(results),
         Column(
             "Training",
             [
@@ -86,7 +88,7 @@ def columns(results: Results) -> list[Column]:
             "Training: time per run, mean over the seeds that were trained on the hardware of the first",
             parts=("seconds",),
         ),
-        *(_scores(results, metric) for metric in others if not metric.is_prominent),
+        *(_scores(results, metric)._replace(optional=True) for metric in others if not metric.is_prominent),
         *_intervals(results),
         *_speed(arms),
     ]
@@ -142,7 +144,7 @@ def _scores(results: Results, metric: MetricRecord) -> Column:
         return TableCell(metric.text(score.mean), f"± {metric.text(score.std)}", (score.mean, score.std))
 
     cells = [cell(arm) for arm in results.arms]
-    return Column(metric.label, cells, metric.explanation, not metric.is_prominent, OVER_SEEDS)
+    return Column(metric.label, cells, metric.explanation, parts=OVER_SEEDS)
 
 
 def _widened(arms: Sequence[ArmResult]) -> str:
@@ -233,8 +235,12 @@ def _p(p: float) -> TableCell:
     return TableCell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
 
 
-def _lengths(by_length: Breakdown, metric: MetricRecord, unit: str) -> list[Column]:
-    """One column per length band; the first explains all of them."""
+def lengths(results: Results) -> list[Column]:
+    """One column per length band, of which the shortest and the longest one with enough sentences are not optional.
+
+    The first column explains all of them.
+    """
+    by_length, metric, unit = results.by_length, results.main, results.unit
     bands = next(iter(by_length.arms.values()))
     counts = ", ".join(str(band.sentences) for band in bands if band is not None)
     meaning = (
@@ -244,11 +250,13 @@ def _lengths(by_length: Breakdown, metric: MetricRecord, unit: str) -> list[Colu
     longer = [label for label, band in zip(by_length.groups, bands, strict=True) if band and band.longer_than_training]
     if longer:
         meaning += f"; {', '.join(longer)}: longer than all training sentences"
+    enough = [place for place, band in enumerate(bands) if band and not band.few] or range(len(bands))
     return [
         Column(
             label,
             [_in_band(groups[place], metric) for groups in by_length.arms.values()],
             meaning if place == 0 else "",
+            optional=place not in (enough[0], enough[-1]),
             parts=("", *LIMITS),
         )
         for place, label in enumerate(by_length.groups)

@@ -65,9 +65,16 @@ def _findings(results: Results) -> Iterator[str]:
         yield few
 
 
-def first_conclusion(results: Results) -> list[str]:
-    """The first sentence of the conclusion, and the note of the experiment if it is another one."""
-    return list(dict.fromkeys([*conclusion(results)[:1], *filter(None, [results.note])]))
+def summary(results: Results) -> list[str]:
+    """The first sentence of the conclusion and one more.
+
+    That is the note of the experiment, the effect of length on the baseline or on the best arm, or the next sentence.
+    """
+    found = conclusion(results)
+    arms = dict.fromkeys([results.baseline or results.best.name, results.best.name])
+    by_length = [each for arm in arms for each in _by_length(results, arm)] if results.is_learned else []
+    second = [results.note] if results.note else by_length or found[1:]
+    return list(dict.fromkeys([*found[:1], *second[:1]]))
 
 
 def missing_runs(results: Results) -> list[str]:

@@ -6,7 +6,7 @@ Each breakdown, each kind of rate and the link agreement have a table of their o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -16,7 +16,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seq2seq_attn.report.columns import NOTHING, TESTS, Column, TableCell, columns, contrast_columns, signature_header
+from seq2seq_attn.report.columns import (
+    NOTHING,
+    TESTS,
+    Column,
+    TableCell,
+    columns,
+    contrast_columns,
+    lengths,
+    signature_header,
+)
 from seq2seq_attn.report.conclusion import missing_runs, nothing_learned
 from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, Rate
 from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
@@ -28,6 +37,7 @@ AGREEMENT_MEANING = (
 )
 CONTRASTS = "planned contrasts"
 
+MOST_COLUMNS = 9  # of a table in Markdown, arms included: more would have to be scrolled on a page of a repository
 ARM_WIDTH = 22  # longer names are wrapped in the terminal
 GAP = 1  # between columns, in the terminal
 
@@ -55,9 +65,16 @@ def provenance(results: Results, shown: Iterable[Column]) -> list[str]:
 
 
 def markdown(results: Results) -> str:
-    """The table and its notes as GitHub Markdown, with every column; then the breakdowns."""
-    shown = columns(results)
-    lines = [f"# {results.experiment}", "", *_markdown(shown), "", *(f"- {note}" for note in notes(results, shown))]
+    """The table and its notes as GitHub Markdown, every column but the main ones folded; then the breakdowns."""
+    arm, *rest = shown = columns(results)
+    main, more = [arm, *(each for each in rest if not each.optional)], [each for each in rest if each.optional]
+    lines = [f"# {results.experiment}", "", *_markdown(main), ""]
+    lines += [f"- {column.meaning}" for column in main if column.meaning]
+    lines += ["", "<details>", f"<summary>{'More columns, and how' if more else 'How'} this was measured</summary>", ""]
+    for first in range(0, len(more), MOST_COLUMNS - 1):
+        lines += [*_markdown([arm, *more[first : first + MOST_COLUMNS - 1]]), ""]
+    lines += [f"- {column.meaning}" for column in more if column.meaning]
+    lines += [*(f"- {note}" for note in provenance(results, shown)), "", "</details>"]
     tables = list(breakdown_tables(results))
     if tables:
         lines += ["", "## Where the arms differ", "", explained(results)]
@@ -75,15 +92,28 @@ def _markdown(shown: Sequence[Column]) -> list[str]:
 
 
 def terminal(results: Results, width: int = 120) -> RenderableType:
-    """The table and its notes for a terminal of this many characters per line.
+    """The main columns, at most eight, for a terminal of this many characters per line; then what they are, in a line.
 
-    Nothing is truncated: columns that do not fit continue in another table below. Only optional ones are left out.
+    Nothing is truncated: columns that do not fit continue in another table below.
     """
-    parts = _pack(columns(results), width)
-    shown = [column for number, part in enumerate(parts) for column in part[number > 0 :]]
+    shown = [column for column in columns(results) if not column.optional]
+    parts = _pack(shown, width)
+    about = _in_short(results, [column.header for column in shown])
     tables = [renderable for part in parts for renderable in (_rich(part), Text())]
-    about = [Text(note, style="dim") for note in notes(results, shown)]
-    return Group(Text(f"{results.experiment}\n", style="bold"), *tables, *about)
+    return Group(Text(f"{results.experiment}\n", style="bold"), *tables, Text(about, style="dim"))
+
+
+def _in_short(results: Results, headers: Collection[str]) -> str:
+    """What the columns with these headers are."""
+    main, bands = results.main, [column.header for column in lengths(results) if not column.optional]
+    fewest, most = (pick(len(arm.seeds) for arm in results.arms) for pick in (min, max))
+    count = f"{most}" if fewest == most else f"{fewest} to {most}"
+    runs = f", mean over {count} seeds ± standard deviation" if most > 1 else ""
+    interval = ", [95 % interval]" if results.comparisons else ""
+    scores = f"{main.explanation}; {results.sentences:,} test sentences{runs}{interval}"
+    by_length = f"{' and '.join(bands)}: by source length in {results.unit}"
+    others = (metric.explanation for metric in results.metrics if metric.label in headers and metric is not main)
+    return "; ".join([scores, by_length, *others])
 
 
 def explained(results: Results) -> str:
@@ -161,21 +191,16 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(escaped) + " |"
 
 
-def _pack(all_columns: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns as few tables of at most this width, arms first in each; optional ones fill the remaining space."""
-    arm, *rest = all_columns
-    parts: list[list[Column]] = []
-
-    def has_room(part: Sequence[Column], column: Column) -> bool:
-        return min(arm.width, ARM_WIDTH) + sum(GAP + each.width for each in (*part, column)) <= width
-
-    for column in sorted(rest, key=lambda column: column.optional):
-        fitting = [part for part in (parts if column.optional else parts[-1:]) if has_room(part, column)]
-        if fitting:
-            fitting[0].append(column)
-        elif not column.optional:
-            parts.append([column])
-    return [[arm, *(column for column in rest if column in part)] for part in parts]
+def _pack(shown: Sequence[Column], width: int) -> list[list[Column]]:
+    """The columns in order, as tables of at most this width, arms first in each."""
+    arm, *rest = shown
+    parts = [[arm]]
+    for column in rest:
+        taken = min(arm.width, ARM_WIDTH) + sum(GAP + each.width for each in (*parts[-1][1:], column))
+        if taken > width and len(parts[-1]) > 1:
+            parts.append([arm])
+        parts[-1].append(column)
+    return parts
 
 
 def _rich(part: Sequence[Column]) -> Table:

@@ -243,10 +243,11 @@ def _train(
     else:
         sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
     shares = f" ({model.parameters() - frozen:,} trained, {frozen:,} frozen)" if frozen else ""
+    unknown_words = ", ".join(f"{part} {counts}" for part, counts in unknown.items() if any(counts.shares.values()))
     say(
         f"{name}: {_device(config, processes)}, {config.training.precision}; "
-        f"{model.parameters():,} parameters{shares}; {kept}, validation {kept_to_validate}; vocabulary {sizes}; "
-        f"unknown words: {', '.join(f'{part} {counts}' for part, counts in unknown.items())}"
+        f"{model.parameters():,} parameters{shares}; {kept}, validation {kept_to_validate}; vocabulary {sizes}"
+        f"{'; unknown words: ' * bool(unknown_words)}{unknown_words}"
     )
     for warning in (
         ops.slow_precision(config.training.precision, device_type(config.training.accelerator)),

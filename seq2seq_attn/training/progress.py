@@ -20,7 +20,7 @@ from seq2seq_attn.training.checkpoints import TrainingState
 from seq2seq_attn.training.config import Limit, TrainingConfig
 from seq2seq_attn.training.loggers import LoggerName, TrackedRun, open_loggers
 
-LOG_INTERVAL = 10.0  # minimum seconds between the lines of a log; a terminal gets a line for every epoch
+LOG_INTERVAL = 30.0  # minimum seconds between the lines of a log; a terminal gets a line for every epoch
 
 
 class ProgressLines:

@@ -60,7 +60,10 @@ def test_every_table_is_that_of_markdown(tree, all_values, write):
     ]
     shown = [cells(table) for name in ("results", "breakdowns") for table in tree.id(name).all("table")]
     assert len(shown) == 6
-    assert shown == expected
+    assert sorted(zip(*shown[0], strict=True)) == sorted(
+        {each for table in expected[:3] for each in zip(*table, strict=True)}
+    )
+    assert shown[1:] == expected[3:]
 
 
 def test_question_conclusion_and_reproduction_are_shown(tree, folder, all_values):
