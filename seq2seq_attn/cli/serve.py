@@ -40,10 +40,10 @@ def serve(
     """Serve trained runs over HTTP.
 
     Without RUN, serves the demo's trained models, which are part of the package. Translates, scores, aligns, and
-    returns attention weights and every step of decoding. POST /translate and GET /languages are those of
-    LibreTranslate, so its clients work as they are; /v1/... are those of this package, listed at /docs. Lines of
-    different clients are decoded together. Ctrl-C or SIGTERM stops the server within seconds; requests that do not end
-    in these are answered with 503. docs/serving.md describes everything.
+    returns attention weights and every step of decoding. /translate, /detect and /languages answer clients of
+    LibreTranslate; /v1/... are those of this package, listed at /docs. Lines of different clients are decoded
+    together. Ctrl-C or SIGTERM stops the server within seconds; requests that do not end in these are answered with
+    503. docs/serving.md describes everything.
 
     Examples:
         seq2seq-attn serve

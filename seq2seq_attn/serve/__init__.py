@@ -1,9 +1,10 @@
 """A REST server for trained models: translation, scores, alignments, attention, and decoding step by step; its page.
 
 `settings` (here) and `requests.py` say what is accepted, `tasks.py` what is computed, `batches.py` which lines are
-computed together, `guard.py` what holds for every request, `app.py` the endpoints, `pages.py` how they are
-described, `server.py` the process. `frontend/` has the sources of the page, `page/` the page as built. The decoding
-itself is that of the package: `Model` and `analysis/stepwise.py`.
+computed together, `guard.py` what holds for every request, `calls.py` what endpoints share, `endpoints.py` and
+`libretranslate.py` what they answer, `documents.py` what of a text is translated, `pages.py` how they are described,
+`app.py` the application, `server.py` the process. `frontend/` has the sources of the page, `page/` the page as
+built. The decoding itself is that of the package: `Model` and `analysis/stepwise.py`.
 """
 
 from __future__ import annotations

@@ -48,11 +48,19 @@ class LibreTranslateBody(Body):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    q: Lines  # text, or a list of texts; every line of a text is translated as a sentence
-    source: str = "auto"  # language code; auto: the one that the model of the target language reads
+    q: Lines  # text, or a list of texts; every line of a plain text is translated as a sentence
+    source: str = "auto"  # language code; auto: the one that is detected, for all texts
     target: str  # language code
-    format: Literal["text"] = "text"  # HTML is not translated
+    format: Literal["text", "html"] = "text"  # html: the tags are kept, and the texts between them translated
     alternatives: NonNegativeInt = 0  # how many more translations
+
+
+class DetectBody(Body):
+    """The fields of LibreTranslate; as there, unknown ones are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    q: Lines  # text whose language is asked for
 
 
 class ModelBody(Body):

@@ -62,7 +62,11 @@ def test_media_types_are_compared_without_case(ask):
 def test_languages_are_those_of_the_runs(ask, served, model):
     other = ServedModel.load("other", model, ("en", "fr"), print)
     answer = ask("GET", "/languages", models=[served, other])
-    assert answer.json() == [{"code": "en", "name": "en", "targets": ["fr", "zh"]}]
+    assert answer.json() == [
+        {"code": "en", "name": "en", "targets": ["fr", "zh"]},
+        {"code": "zh", "name": "zh", "targets": []},
+        {"code": "fr", "name": "fr", "targets": []},
+    ]
 
 
 def test_the_model_is_chosen_by_its_languages_or_by_name(post, ask, served, model):

@@ -11,14 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from libretranslatepy import LibreTranslateAPI
 
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.cli import main
@@ -28,24 +26,6 @@ from seq2seq_attn.serve.batches import _Batch
 from seq2seq_attn.serve.server import _names, listen
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_the_client_of_libretranslate_works_as_it_is(live, model):
-    with live() as address:
-        client = LibreTranslateAPI(address)
-        assert client.translate("a b c", "en", "zh") == model.translate(["a b c"]).sentences[0]
-        assert client.languages() == [{"code": "en", "name": "en", "targets": ["zh"]}]
-        with pytest.raises(urllib.error.HTTPError) as error:
-            client.translate("a", "en", "xx")
-        assert "no model translates" in json.load(error.value)["error"]
-
-
-def test_the_client_of_libretranslate_sends_its_key(live):
-    with live(api_keys=frozenset({"secret"})) as address:
-        assert LibreTranslateAPI(address, "secret").translate("a", "en", "zh") == "a"
-        assert LibreTranslateAPI(address, "secret").languages()[0]["code"] == "en"
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            LibreTranslateAPI(address).translate("a", "en", "zh")
 
 
 def test_head_is_answered_as_get_without_its_body(live):

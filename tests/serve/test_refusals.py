@@ -26,7 +26,7 @@ JSON = {"content-type": "application/json"}
         ("/translate", b'{"q": 7, "target": "zh"}', "q = 7"),
         ("/translate", b'{"q": "a", "target": "xx"}', "no model translates from 'auto' to 'xx'; served: en to zh"),
         ("/translate", b'{"q": "a", "target": "zh", "source": "de"}', "no model translates from 'de' to 'zh'"),
-        ("/translate", b'{"q": "a", "target": "zh", "format": "html"}', "'text' is wanted"),
+        ("/translate", b'{"q": "a", "target": "zh", "format": "markdown"}', "'text' or 'html' is wanted"),
         ("/translate", b'{"q": "a", "target": "zh", "alternatives": 99}', "alternatives = 99: at most 31"),
         ("/v1/translate", b'{"source": "a", "beam_sise": 3}', "unknown key 'beam_sise' (did you mean 'beam_size'?)"),
         ("/v1/translate", b'{"source": "a", "model": "x"}', "model 'x' is not served; choose from backwards"),
