@@ -52,8 +52,8 @@ class Neighbor(NamedTuple):
 
     distance: float  # Euclidean
     line: int  # of the training text, from 1
-    source: str
-    target: str
+    source: str  # of this line
+    target: str  # of this line
     step: int | None = None  # counted from 0; None: the source was compared
     token: str | None = None  # the target token that follows at this step
     tokens: tuple[str, ...] | None = None  # all of the target, `</s>` last

@@ -42,8 +42,8 @@ class Intervention(Strict):
     head: NonNegativeInt | None = None  # null: in every head
     weights: tuple[float, ...] | None = None  # one per source token, `</s>` included
     other: str | None = None  # a source sentence
-    temperature: float | None = Field(default=None, ge=0.001, le=1000)
-    normalizer: ReplacementNormalizerConfig | None = None
+    temperature: float | None = Field(default=None, ge=0.001, le=1000)  # the scores are divided by it
+    normalizer: ReplacementNormalizerConfig | None = None  # in place of the model's own
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Intervention:

@@ -38,16 +38,15 @@ class LayerReading(NamedTuple):
     """How one layer of the decoder read the S states of the source at a step, by each of its H heads."""
 
     weights: list[list[float]]  # (H, S)
-    # (H, S), before temperature and normalizer; None where a token is excluded, or if the context is no `Attention`
-    scores: list[list[float | None]] | None
+    scores: list[list[float | None]] | None  # (H, S), before the normalizer; None: excluded, or not of an `Attention`
     contributions: list[list[float]]  # (H, S): |a_j v_j|, how far source token j moves C (Kobayashi et al. 2020)
 
 
 class Likely(NamedTuple):
     """A token that may come next."""
 
-    token: str
-    probability: float
+    token: str  # of the vocabulary
+    probability: float  # that it comes next
 
 
 class DecodedStep(NamedTuple):
@@ -115,7 +114,7 @@ def decode_steps(
 class Continuation(NamedTuple):
     """A translation that a search found after a prefix."""
 
-    text: str
+    text: str  # of all tokens
     tokens: list[str]  # with the prefix; `</s>` last, unless the search reached its maximum length
     log_probability: float  # of the tokens after the prefix
     score: float  # by which the search ranks: that of the tokens after the prefix

@@ -156,8 +156,8 @@ class Translations(Answers[Translation]):
 class PairScore(NamedTuple):
     """The probability of a given target; all numbers are None for a pair with a blank side."""
 
-    source: str
-    target: str
+    source: str  # as given
+    target: str  # as given
     log_probability: float | None  # ln p(target | source): the sum over the tokens
     tokens: list[str] | None  # `</s>` last
     log_probabilities: list[float] | None  # of each token, given those before it

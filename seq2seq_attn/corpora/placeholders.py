@@ -24,10 +24,10 @@ PATTERNS = {
 class Placed(NamedTuple):
     """A placeholder of a source or of its translation."""
 
-    symbol: str
+    symbol: str  # that stands for it
     text: str | None  # what it stands for; None: the source has no such text, and the symbol is shown
     in_source: int  # how often
-    in_translation: int
+    in_translation: int  # how often
 
 
 class Placeholders:

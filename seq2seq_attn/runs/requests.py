@@ -52,7 +52,7 @@ class SourceLine(NamedTuple):
 class Constraint(NamedTuple):
     """A word or phrase that an output was to contain."""
 
-    phrase: str
+    phrase: str  # as it was asked for
     steps: tuple[int, int] | None  # the first of its tokens and the one after its last; None if it is not there
     by: Literal["constraint", "glossary", "prefix"] = "constraint"  # what asked for it
 

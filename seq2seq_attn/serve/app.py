@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Security
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.security import APIKeyQuery, HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -19,15 +20,16 @@ import seq2seq_attn
 from seq2seq_attn import report
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.plain import plain
-from seq2seq_attn.serve import Settings, endpoints, libretranslate, requests
+from seq2seq_attn.serve import Settings, answers, endpoints, libretranslate, requests
 from seq2seq_attn.serve.batches import QueueFullError, StoppingError
 from seq2seq_attn.serve.calls import Call, Endpoint, Server
 from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, bearer_key, check_key, error_response
-from seq2seq_attn.serve.pages import docs_page, schema
+from seq2seq_attn.serve.pages import body, docs_page, responses
 from seq2seq_attn.serve.requests import ApiError
 from seq2seq_attn.serve.tasks import ServedModel
 
 PAGE = Path(__file__).parent / "page"  # built from frontend/
+DOCS_STYLE = Path(__file__).parent / "docs.css"
 FONTS = Path(report.__file__).parent / "fonts"  # Chinese characters, for systems without
 
 
@@ -60,25 +62,29 @@ def _add(app: FastAPI, server: Server, endpoint: Endpoint) -> None:
     async def answer(request: Request) -> Any:
         if bearer_key(request) is not None:
             check_key(request, None, server.settings)  # before a body is read
-        body = await requests.read(request, endpoint.record, server.settings)
-        check_key(request, body.api_key, server.settings)
-        served = server.model(getattr(body, "model", None))
-        found = await endpoint.answer(Call(server, Exchange.of(request), body, served))
+        read = await requests.read(request, endpoint.record, server.settings)
+        check_key(request, read.api_key, server.settings)
+        served = server.model(getattr(read, "model", None))
+        found = await endpoint.answer(Call(server, Exchange.of(request), read, served))
         if isinstance(found, Response):
             return found
-        if isinstance(body, requests.ModelBody):
+        if isinstance(read, requests.ModelBody):
             found = {"model": served.name, **found}
         return await asyncio.to_thread(lambda: JSONResponse(plain(found)))  # weights of a long sentence: megabytes
 
     function = endpoint.answer
-    described = {} if endpoint.record is requests.NoBody else schema(endpoint.record)
+    meaning = function.__doc__ or ""
+    keys = (HTTPBearer(auto_error=False), APIKeyQuery(name="api_key", auto_error=False))  # for the description alone
     app.add_api_route(
         endpoint.path,
         answer,
         methods=[endpoint.method],
         name=function.__name__,
-        description=function.__doc__ or "",
-        openapi_extra=described,
+        description=meaning,
+        openapi_extra=None if endpoint.record is requests.NoBody else body(endpoint.record),
+        responses=responses(endpoint.answers, meaning),
+        response_class=Response if isinstance(endpoint.answers, str) else JSONResponse,
+        dependencies=[Security(each) for each in keys] if server.settings.api_keys else None,
     )
 
 
@@ -104,7 +110,7 @@ async def _error(_: Request, error: Exception) -> Response:
 def _add_pages(app: FastAPI) -> None:
     """What needs no key."""
 
-    @app.get("/health")
+    @app.get("/health", responses=responses(answers.HealthAnswer, "The server answers."))
     async def health() -> Any:
         """Whether the server answers; needs no key."""
         return JSONResponse({"status": "ok"})
@@ -112,6 +118,10 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Any:
         return HTMLResponse(docs_page(app.openapi()))
+
+    @app.get("/docs.css", include_in_schema=False)
+    async def docs_style() -> Any:
+        return FileResponse(DOCS_STYLE)
 
     @app.get("/", include_in_schema=False)
     async def page() -> Any:

@@ -117,11 +117,12 @@ class Call(Generic[Body]):
 
 
 class Endpoint(NamedTuple):
-    """A path, the record of its body, and what answers it: a record for JSON, or a whole response."""
+    """A path, the records of its body and of its answer, and what answers it: with a record, or a whole response."""
 
     method: str
     path: str
     record: type[requests.Body]
+    answers: Any  # a type, or the media type of what is not JSON
     answer: Callable[[Call[Any]], Awaitable[Any]]
 
 
@@ -131,11 +132,13 @@ _Answer = TypeVar("_Answer", bound=Callable[..., Awaitable[Any]])
 class Endpoints(list[Endpoint]):
     """The endpoints of a chapter, in its order."""
 
-    def at(self, path: str, record: type[requests.Body] = requests.NoBody) -> Callable[[_Answer], _Answer]:
+    def at(
+        self, path: str, answers: Any, record: type[requests.Body] = requests.NoBody
+    ) -> Callable[[_Answer], _Answer]:
         """Marks a function as what answers requests with such a body, or without one, at this path."""
 
         def add(answer: _Answer) -> _Answer:
-            self.append(Endpoint("GET" if record is requests.NoBody else "POST", path, record, answer))
+            self.append(Endpoint("GET" if record is requests.NoBody else "POST", path, record, answers, answer))
             return answer
 
         return add

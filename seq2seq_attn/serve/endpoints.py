@@ -24,7 +24,7 @@ from seq2seq_attn.api.model import Model
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.plain import plain
 from seq2seq_attn.options import AlignOptions
-from seq2seq_attn.serve import requests, tasks
+from seq2seq_attn.serve import answers, requests, tasks
 from seq2seq_attn.serve.batches import StoppingError
 from seq2seq_attn.serve.calls import Call, Endpoints
 from seq2seq_attn.serve.guard import STOPPING
@@ -34,7 +34,7 @@ from seq2seq_attn.serve.tasks import Task, search_work
 ENDPOINTS = Endpoints()
 
 
-@ENDPOINTS.at("/v1/translate", requests.TranslateBody)
+@ENDPOINTS.at("/v1/translate", answers.TranslateAnswer, requests.TranslateBody)
 async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
     """Predict the targets of sources: n best, scores, tokens; attention weights and word links if asked for."""
     options = call.served.model.search_options(**call.body.options(call.settings))
@@ -49,13 +49,13 @@ async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
     return {"results": results}
 
 
-@ENDPOINTS.at("/v1/score", requests.PairsBody)
+@ENDPOINTS.at("/v1/score", answers.ScoreAnswer, requests.PairsBody)
 async def score(call: Call[requests.PairsBody]) -> dict[str, Any]:
     """Log-probabilities of given targets, in total and of each token."""
     return await _of_pairs(call, Task(Model.score, call.served))
 
 
-@ENDPOINTS.at("/v1/align", requests.AlignBody)
+@ENDPOINTS.at("/v1/align", answers.AlignAnswer, requests.AlignBody)
 async def align(call: Call[requests.AlignBody]) -> dict[str, Any]:
     """Links between the words of sources and given targets, as [source word, target word], counted from 0."""
     return await _of_pairs(call, Task(tasks.align, call.served, call.body.options))
@@ -67,7 +67,7 @@ async def _of_pairs(call: Call[Any], task: Task) -> dict[str, Any]:
     return {"results": await call.run(task, pairs, lengths, sum(lengths))}
 
 
-@ENDPOINTS.at("/v1/attention", requests.AttentionBody)
+@ENDPOINTS.at("/v1/attention", answers.AttentionAnswer, requests.AttentionBody)
 async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
     """Attention weights between a source and its target; of every layer and head if asked for."""
     body, options = call.body, call.served.model.config.search
@@ -93,7 +93,7 @@ async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
     return dict(await call.answer(answer, length, work))
 
 
-@ENDPOINTS.at("/v1/neighbors", requests.NeighborsBody)
+@ENDPOINTS.at("/v1/neighbors", answers.NeighborsAnswer, requests.NeighborsBody)
 async def neighbors(call: Call[requests.NeighborsBody]) -> dict[str, Any]:
     """The training pairs with the nearest sources, or the nearest steps of decoding; 503 until they are read."""
     body, trained = call.body, call.served.model.trained
@@ -111,7 +111,7 @@ async def neighbors(call: Call[requests.NeighborsBody]) -> dict[str, Any]:
     return dict(await call.answer(answer, length, search_work(trained.config.search, length)))
 
 
-@ENDPOINTS.at("/v1/steps", requests.StepsBody)
+@ENDPOINTS.at("/v1/steps", answers.StepsAnswer, requests.StepsBody)
 async def steps(call: Call[Any]) -> dict[str, Any]:
     """Every step of decoding: weights by layer and head, scores, contributions to C, likely next tokens."""
     arguments, length, work = await _arguments(call)
@@ -122,13 +122,13 @@ async def steps(call: Call[Any]) -> dict[str, Any]:
     return dict(await call.answer(answer, length, work))
 
 
-@ENDPOINTS.at("/v1/intervene", requests.InterveneBody)
+@ENDPOINTS.at("/v1/intervene", answers.StepsAnswer, requests.InterveneBody)
 async def intervene(call: Call[requests.InterveneBody]) -> dict[str, Any]:
     """The same with interventions: weights of a step replaced, or its context; decoding goes on from there."""
     return await steps(call)
 
 
-@ENDPOINTS.at("/v1/hypotheses", requests.HypothesesBody)
+@ENDPOINTS.at("/v1/hypotheses", answers.HypothesesAnswer, requests.HypothesesBody)
 async def hypotheses(call: Call[requests.HypothesesBody]) -> dict[str, Any]:
     """The n best outputs that begin with a prefix, with or without interventions."""
     arguments, length, work = await _arguments(call, n_best=None)
@@ -139,7 +139,7 @@ async def hypotheses(call: Call[requests.HypothesesBody]) -> dict[str, Any]:
     return dict(await call.answer(answer, length, work))
 
 
-@ENDPOINTS.at("/v1/stream", requests.StreamBody)
+@ENDPOINTS.at("/v1/stream", "text/event-stream", requests.StreamBody)
 async def stream(call: Call[requests.StreamBody]) -> Response:
     """Server-sent events while decoding: a `step` for each token, then `end`; by default, greedy search."""
     arguments, length, work = await _arguments(call, beam_size=1)
@@ -193,13 +193,13 @@ def _event(name: str, data: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json.dumps(plain(data), ensure_ascii=False, allow_nan=False)}\n\n"
 
 
-@ENDPOINTS.at("/v1/models")
+@ENDPOINTS.at("/v1/models", answers.ModelsAnswer)
 async def models(call: Call[requests.NoBody]) -> dict[str, Any]:
     """The models, the default one first."""
     return {"models": [each.about() for each in call.server.models.values()]}
 
 
-@ENDPOINTS.at("/metrics")
+@ENDPOINTS.at("/metrics", "text/plain")
 async def metrics(call: Call[requests.NoBody]) -> Response:
     """Counters and histograms for Prometheus."""
     found = call.server.metrics

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.vocabulary import EOS
 from seq2seq_attn.runs.requests import SourceLine
-from seq2seq_attn.serve import requests
+from seq2seq_attn.serve import answers, requests
+from seq2seq_attn.serve.answers import Detected
 from seq2seq_attn.serve.calls import Call, Endpoints, Server
 from seq2seq_attn.serve.documents import Document
 from seq2seq_attn.serve.requests import ApiError, as_lines
@@ -19,7 +20,7 @@ ENDPOINTS = Endpoints()
 DETECTED = 2000  # characters from which a language is detected
 
 
-@ENDPOINTS.at("/translate", requests.LibreTranslateBody)
+@ENDPOINTS.at("/translate", answers.LibreTranslateAnswer, requests.LibreTranslateBody)
 async def libretranslate(call: Call[requests.LibreTranslateBody]) -> dict[str, Any]:
     """Translate a text or a list of texts, plain or HTML, with the fields of LibreTranslate."""
     body, count = call.body, 1 + call.body.alternatives
@@ -33,15 +34,15 @@ async def libretranslate(call: Call[requests.LibreTranslateBody]) -> dict[str, A
         options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
     found = iter(await call.translate(served, list(map(SourceLine, lines)), options) if lines else ())
     records = [[next(found) for _ in each.sentences] for each in documents]
-    answers = [_filled(*each, count) for each in zip(documents, records, strict=True)]
+    filled = [_filled(*each, count) for each in zip(documents, records, strict=True)]
     unknown = [[word for record in each for word in record["unknown"]] for each in records]
-    answer: dict[str, list[Any]] = {"translatedText": [each[0] for each in answers]}
+    answer: dict[str, list[Any]] = {"translatedText": [each[0] for each in filled]}
     if body.alternatives:
-        answer["alternatives"] = [each[1:] for each in answers]
+        answer["alternatives"] = [each[1:] for each in filled]
     if any(unknown):
         answer["unknownWords"] = unknown
     if detected is not None:
-        answer["detectedLanguage"] = [detected._asdict()] * len(documents)
+        answer["detectedLanguage"] = [detected] * len(documents)
     return {key: values[0] for key, values in answer.items()} if isinstance(body.q, str) else answer
 
 
@@ -50,13 +51,6 @@ def _filled(document: Document, records: list[dict[str, Any]], count: int) -> li
     lines = [[each["text"] for each in record["translations"]] or [""] for record in records]
     found = max(1, min(count, max(map(len, lines), default=0)))
     return [document.filled(line[min(rank, len(line) - 1)] for line in lines) for rank in range(found)]
-
-
-class Detected(NamedTuple):
-    """A language that a text may be in."""
-
-    confidence: int  # 0 to 100
-    language: str  # its code
 
 
 async def _served(
@@ -98,17 +92,16 @@ def detect(codecs: Iterable[tuple[str, Codec]], text: str) -> list[Detected]:
     return [Detected(round(100 * best[each][0]), each) for each in ranked if best[each][0] > 0]
 
 
-@ENDPOINTS.at("/detect", requests.DetectBody)
-async def detected_languages(call: Call[requests.DetectBody]) -> list[dict[str, Any]]:
+@ENDPOINTS.at("/detect", list[Detected], requests.DetectBody)
+async def detected_languages(call: Call[requests.DetectBody]) -> list[Detected]:
     """The served languages that a text may be in, the most probable first; none if no vocabulary knows any of it."""
     trained = [(each, each.model.trained) for each in call.server.models.values()]
     codecs = [(each.source, model.text_source("serve")) for each, model in trained]
     codecs += [(each.target, model.target) for each, model in trained]
-    found = await asyncio.to_thread(detect, codecs, "\n".join(as_lines(call.body.q)))
-    return [each._asdict() for each in found]
+    return await asyncio.to_thread(detect, codecs, "\n".join(as_lines(call.body.q)))
 
 
-@ENDPOINTS.at("/languages")
+@ENDPOINTS.at("/languages", list[answers.ServedLanguage])
 async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
     """The languages, source languages first, each with the target languages that it can be translated into."""
     models = call.server.models.values()
@@ -119,7 +112,7 @@ async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
     return [{"code": code, "name": code, "targets": sorted(into)} for code, into in targets.items()]
 
 
-@ENDPOINTS.at("/frontend/settings")
+@ENDPOINTS.at("/frontend/settings", answers.FrontendSettingsAnswer)
 async def frontend_settings(call: Call[requests.NoBody]) -> dict[str, Any]:
     """What the page of LibreTranslate asks for first: the languages it begins with, and what is not served."""
     served = call.server.model(None)

@@ -107,7 +107,7 @@ class TranslateBody(_SearchBody):
 class PairsBody(ModelBody):
     """Sources and their targets."""
 
-    source: Lines
+    source: Lines  # text, or a list of texts
     target: Lines  # as many as in source
 
     def pairs(self) -> list[tuple[str, str]]:
@@ -130,8 +130,8 @@ class AlignBody(AlignOptions, PairsBody):
 class AttentionBody(ModelBody):
     """A source, and its target unless the best of the run's search is meant."""
 
-    source: str
-    target: str | None = None
+    source: str  # text
+    target: str | None = None  # text; by default, the best of the run's search
     words: bool = False  # between words instead of tokens
     heads: bool = False  # also the weights of every layer and head, and of self-attention
 
@@ -151,7 +151,7 @@ class PrefixBody(_SearchBody):
 class HypothesesBody(PrefixBody):
     """A source to search for the `n_best` outputs that begin with a prefix."""
 
-    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
+    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)  # in place of what is read
 
 
 class StepsBody(PrefixBody):
@@ -163,13 +163,13 @@ class StepsBody(PrefixBody):
 class StreamBody(StepsBody):
     """The same, with or without interventions."""
 
-    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)
+    interventions: tuple[Intervention, ...] = Field(default=(), max_length=1000)  # in place of what is read
 
 
 class InterveneBody(StepsBody):
     """The same, with at least one intervention."""
 
-    interventions: tuple[Intervention, ...] = Field(min_length=1, max_length=1000)
+    interventions: tuple[Intervention, ...] = Field(min_length=1, max_length=1000)  # in place of what is read
 
 
 class NeighborsBody(ModelBody):

@@ -59,10 +59,12 @@ def key_lines(record: type[Strict], place: str = "") -> list[str]:
 
 def json_schema(record: type[Strict]) -> dict[str, Any]:
     """A JSON schema, by which editors complete and check keys: with every kind and all meanings."""
-    return record.model_json_schema(schema_generator=_Schema)
+    return record.model_json_schema(schema_generator=DescribedSchema)
 
 
-class _Schema(GenerateJsonSchema):
+class DescribedSchema(GenerateJsonSchema):
+    """A JSON schema with the meanings of all fields, and every kind of a tagged record."""
+
     _around: frozenset[type[Strict]] = frozenset()  # the bases of kinds that are being described
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
@@ -146,11 +148,11 @@ def _parts(annotation: Any) -> list[type[Strict]]:
 def _meanings(record: type[Strict]) -> dict[str, str]:
     """What the comments beside the fields of a record and of its bases say."""
     bases = [each for each in record.__mro__ if issubclass(each, Strict) and each not in (Strict, Tagged)]
-    return {name: meaning for base in reversed(bases) for name, meaning in _comments(base).items()}
+    return {name: meaning for base in reversed(bases) for name, meaning in comments(base).items()}
 
 
 @cache
-def _comments(record: type[Strict]) -> dict[str, str]:
+def comments(record: type) -> dict[str, str]:
     """The comments beside the fields that a class itself declares."""
     source = textwrap.dedent(inspect.getsource(record))
     comments = {

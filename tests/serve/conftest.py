@@ -17,14 +17,20 @@ import httpx
 import pytest
 import uvicorn
 from plain_recipe import NO_DROPOUT, constant
+from pydantic import TypeAdapter
 
 import seq2seq_attn as s2s
-from seq2seq_attn.serve import Settings
+from seq2seq_attn.serve import Settings, endpoints, libretranslate
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.connections import ServerConfig
 from seq2seq_attn.serve.tasks import ServedModel
 
 ROOT = Path(__file__).parents[2]
+ANSWERS = {
+    each.path: TypeAdapter(each.answers)
+    for each in (*libretranslate.ENDPOINTS, *endpoints.ENDPOINTS)
+    if not isinstance(each.answers, str)
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -105,7 +111,11 @@ def ask(served, send):
     """`ask("POST", "/translate", json={...})`."""
 
     def asked(method, path, *, settings=None, base="http://127.0.0.1", models=(served,), **request):
-        return send(tuple(models), settings or Settings(), base, method, path, **request)
+        answer = send(tuple(models), settings or Settings(), base, method, path, **request)
+        kind = ANSWERS.get(path) if answer.status_code == 200 and method in ("GET", "POST") else None
+        if kind is not None:
+            kind.validate_json(answer.text)  # what /openapi.json says of it is true; unknown fields are errors
+        return answer
 
     return asked
 

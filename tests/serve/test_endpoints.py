@@ -334,8 +334,53 @@ def test_docs_list_every_endpoint_and_its_fields_without_network(ask):
         "paths"
     ].keys()
     assert "$ref" not in json.dumps(described["paths"]["/v1/intervene"]["post"]["requestBody"])
+    assert "<td>results[].translations[].text<td>string<td>always<td>" in page.text
+    assert "<td>interventions[].replace<td>" in page.text
     assert "http" not in page.text
+    assert "href=/docs.css" in page.text
+    assert ask("GET", "/docs.css").headers["content-type"].startswith("text/css")
     assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def described_fields(schema):
+    """Every field of a schema at any depth: (name, description)."""
+    if isinstance(schema, list):
+        schema = dict(enumerate(schema))
+    if isinstance(schema, dict):
+        yield from (
+            (name, field.get("description"))
+            for name, field in schema.get("properties", {}).items()
+            if "properties" in schema and isinstance(field, dict)
+        )
+        for each in schema.values():
+            yield from described_fields(each)
+
+
+def test_openapi_describes_every_field_of_bodies_and_answers_at_any_depth(ask):
+    paths = ask("GET", "/openapi.json").json()["paths"]
+    for path, methods in paths.items():
+        for about in methods.values():
+            (kind,) = about["responses"]["200"]["content"]
+            is_json = path not in ("/v1/stream", "/metrics")
+            assert (kind == "application/json") == is_json
+            assert "error" in str(about["responses"]["default"]["content"])
+            found = list(described_fields(about))
+            assert not [name for name, meaning in found if not meaning]
+            assert is_json <= (len(found) > 1)
+
+
+def test_openapi_has_the_scheme_of_keys_where_keys_are_needed(ask):
+    described = ask("GET", "/openapi.json", settings=Settings(api_keys=frozenset({"secret"}))).json()
+    schemes = described["components"]["securitySchemes"]
+    assert {(each["type"], each.get("scheme"), each.get("in")) for each in schemes.values()} == {
+        ("http", "bearer", None),
+        ("apiKey", None, "query"),
+    }
+    for path, methods in described["paths"].items():
+        for about in methods.values():
+            names = [name for each in about.get("security", ()) for name in each]  # one of them is enough
+            assert names == ([] if path == "/health" else list(schemes))
+    assert "securitySchemes" not in json.dumps(ask("GET", "/openapi.json").json())
 
 
 def test_the_root_is_the_page_with_the_font_that_it_names(ask):

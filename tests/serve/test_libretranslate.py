@@ -12,8 +12,9 @@ import seq2seq_attn as s2s
 from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.runs import shipped_runs
 from seq2seq_attn.serve import Settings
+from seq2seq_attn.serve.answers import Detected
 from seq2seq_attn.serve.documents import Document
-from seq2seq_attn.serve.libretranslate import Detected, detect
+from seq2seq_attn.serve.libretranslate import detect
 from seq2seq_attn.serve.tasks import ServedModel
 
 JSON = {"content-type": "application/json"}
