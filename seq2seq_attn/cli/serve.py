@@ -32,7 +32,7 @@ def serve(
         typer.Option(metavar="CODE-CODE", help="The languages of each RUN in turn, as in en-zh. Repeatable."),
     ] = None,
     api_key_file: Annotated[
-        Path | None, file("API keys, one per line; every request but /health and the pages then needs one.")
+        Path | None, file("API keys, one per line; requests then need one. /health, /languages and the pages do not.")
     ] = None,
     plugin: Plugin = None,
     **options: Any,

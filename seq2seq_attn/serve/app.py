@@ -60,10 +60,11 @@ def create_app(models: Sequence[ServedModel], settings: Settings) -> Application
 
 def _add(app: FastAPI, server: Server, endpoint: Endpoint) -> None:
     async def answer(request: Request) -> Any:
-        if bearer_key(request) is not None:
+        if endpoint.needs_key and bearer_key(request) is not None:
             check_key(request, None, server.settings)  # before a body is read
         read = await requests.read(request, endpoint.record, server.settings)
-        check_key(request, read.api_key, server.settings)
+        if endpoint.needs_key:
+            check_key(request, read.api_key, server.settings)
         served = server.model(getattr(read, "model", None))
         found = await endpoint.answer(Call(server, Exchange.of(request), read, served))
         if isinstance(found, Response):
@@ -84,7 +85,7 @@ def _add(app: FastAPI, server: Server, endpoint: Endpoint) -> None:
         openapi_extra=None if endpoint.record is requests.NoBody else body(endpoint.record),
         responses=responses(endpoint.answers, meaning),
         response_class=Response if isinstance(endpoint.answers, str) else JSONResponse,
-        dependencies=[Security(each) for each in keys] if server.settings.api_keys else None,
+        dependencies=[Security(each) for each in keys] if endpoint.needs_key and server.settings.api_keys else None,
     )
 
 

@@ -123,6 +123,7 @@ class Endpoint(NamedTuple):
     path: str
     record: type[requests.Body]
     answers: Any  # a type, or the media type of what is not JSON
+    needs_key: bool  # where the server has keys
     answer: Callable[[Call[Any]], Awaitable[Any]]
 
 
@@ -133,12 +134,13 @@ class Endpoints(list[Endpoint]):
     """The endpoints of a chapter, in its order."""
 
     def at(
-        self, path: str, answers: Any, record: type[requests.Body] = requests.NoBody
+        self, path: str, answers: Any, record: type[requests.Body] = requests.NoBody, *, needs_key: bool = True
     ) -> Callable[[_Answer], _Answer]:
         """Marks a function as what answers requests with such a body, or without one, at this path."""
 
         def add(answer: _Answer) -> _Answer:
-            self.append(Endpoint("GET" if record is requests.NoBody else "POST", path, record, answers, answer))
+            method = "GET" if record is requests.NoBody else "POST"
+            self.append(Endpoint(method, path, record, answers, needs_key, answer))
             return answer
 
         return add

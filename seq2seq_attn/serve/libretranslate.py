@@ -101,7 +101,7 @@ async def detected_languages(call: Call[requests.DetectBody]) -> list[Detected]:
     return await asyncio.to_thread(detect, codecs, "\n".join(as_lines(call.body.q)))
 
 
-@ENDPOINTS.at("/languages", list[answers.ServedLanguage])
+@ENDPOINTS.at("/languages", list[answers.ServedLanguage], needs_key=False)
 async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
     """The languages, source languages first, each with the target languages that it can be translated into."""
     models = call.server.models.values()
@@ -112,7 +112,7 @@ async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
     return [{"code": code, "name": code, "targets": sorted(into)} for code, into in targets.items()]
 
 
-@ENDPOINTS.at("/frontend/settings", answers.FrontendSettingsAnswer)
+@ENDPOINTS.at("/frontend/settings", answers.FrontendSettingsAnswer, needs_key=False)
 async def frontend_settings(call: Call[requests.NoBody]) -> dict[str, Any]:
     """What the page of LibreTranslate asks for first: the languages it begins with, and what is not served."""
     served = call.server.model(None)

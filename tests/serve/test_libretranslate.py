@@ -127,7 +127,7 @@ def test_the_page_of_libretranslate_gets_its_settings_and_languages_and_translat
         "detectedLanguage": {"confidence": 100, "language": "en"},
     }
     with_keys = Settings(api_keys=frozenset({"secret"}))
-    answer = ask("GET", "/frontend/settings?api_key=secret", models=[demo], settings=with_keys).json()
+    answer = ask("GET", "/frontend/settings", models=[demo], settings=with_keys).json()
     assert answer["apiKeys"]
     assert answer["keyRequired"]
 
