@@ -432,7 +432,8 @@ class Comparison:
             console = Console(width=WIDTH)
         with console.capture() as table:  # rich would end the process if the reader of a pipe has closed it
             console.print(terminal(self.results, console.width))
-        print("\n".join([table.get(), *summary(self.results)]))
+        first, second = summary(self.results)[:1], summary(self.results)[1:]
+        print("\n".join([table.get(), *first, *([self.results.note] if self.results.note else second)]))
 
     def __repr__(self) -> str:
         return "\n".join([repr(self.table()), "", *self.conclusion])

@@ -15,6 +15,7 @@ from seq2seq_attn.results.results import ArmResult, Results
 
 MOST_LINES = 7  # per chart; more lines would overlap and share colors
 MOST_TICKS = 12  # below a learning curve
+FEWEST = 10  # different sentences of a group that is drawn, unless all groups are smaller
 
 Points = Sequence[tuple[float, float]]  # (epoch, value)
 Ticks = Sequence[tuple[float, Sequence[str]]]  # x, lines of text
@@ -59,14 +60,18 @@ class Chart(NamedTuple):
     as_dots: bool = False
     over: str = "resampled sentences"  # what its intervals account for
     divider: tuple[float, str] | None = None  # x of a vertical line, and what is on its right
+    left_out: Sequence[str] = ()  # groups that are too small to be drawn
 
     @property
     def notes(self) -> list[str]:
-        """What intervals and hollow marks are."""
+        """What intervals and hollow marks are, and what is not drawn."""
         values = [value for series in self.series for value in series.values]
         intervals = [f"95 % intervals over {self.over}"] if any(value.low is not None for value in values) else []
         hollow = [f"hollow: fewer than {ENOUGH} sentences"] if any(value.few for value in values) else []
-        return [*intervals, *hollow]
+        left_out = (
+            [f"not drawn, for fewer than {FEWEST} sentences: {', '.join(self.left_out)}"] if self.left_out else []
+        )
+        return [*intervals, *hollow, *left_out]
 
 
 def _ranked(results: Results) -> Iterator[tuple[int, ArmResult]]:
@@ -100,6 +105,7 @@ def score_chart(results: Results) -> Chart:
         ticks=[(-1, ("all", f"({results.sentences:,})")), *by_length.ticks],
         x_label=f"{metric.label} of all test sentences, and by {by_length.x_label}",
         over=f"{over}; by length over resampled sentences" if any(joint) else over,
+        left_out=by_length.left_out,
     )
 
 
@@ -108,7 +114,10 @@ def length_chart(results: Results) -> Chart:
     title = f"{results.main.label} by source length"
     chart = breakdown_chart(results, results.by_length, title, f"source {results.unit} (test sentences)")
     longer = _first_longer([group for group in next(iter(results.by_length.arms.values())) if group is not None])
-    return chart if longer is None else chart._replace(divider=(longer - 0.5, "longer than in training"))
+    last, _ = chart.ticks[-1]
+    return (
+        chart if longer is None or longer > last else chart._replace(divider=(longer - 0.5, "longer than in training"))
+    )
 
 
 def _first_longer(bands: Sequence[GroupResult]) -> int | None:
@@ -123,16 +132,18 @@ def breakdown_chart(results: Results, breakdown: Breakdown, title: str = "", x_l
     That is for more than `MOST_LINES` arms, and for a single group.
     """
     name, metric = breakdown.name, results.main
+    drawn = _drawn(breakdown)
     series = [
-        Series(arm.name, style, list(_in_groups(results, arm.name, breakdown)))
+        Series(arm.name, style, [value for value in _in_groups(results, arm.name, breakdown) if value.x in drawn])
         for style, arm in _ranked(results)
         if arm.name in breakdown.arms
     ]
     first = next(iter(breakdown.arms.values()))
-    ticks = [
-        (place, (label,) if result is None or result.bounds else (label, f"({result.sentences:,})"))
-        for place, (label, result) in enumerate(zip(breakdown.groups, first, strict=True))
+    headings = [
+        (label,) if result is None or result.bounds else (label, f"({result.sentences:,})")
+        for label, result in zip(breakdown.groups, first, strict=True)
     ]
+    ticks = [(place, headings[place]) for place in drawn]
     as_dots = len(series) > MOST_LINES or len(ticks) < 2
     return Chart(
         f"by_{name.replace(' ', '_')}",
@@ -142,7 +153,15 @@ def breakdown_chart(results: Results, breakdown: Breakdown, title: str = "", x_l
         series,
         ticks,
         as_dots,
+        left_out=[" ".join(heading) for place, heading in enumerate(headings) if place not in drawn],
     )
+
+
+def _drawn(breakdown: Breakdown) -> Sequence[int]:
+    """The places of the groups with enough sentences to be drawn: a group of two would take as much room as others."""
+    groups = enumerate(zip(*breakdown.arms.values(), strict=True))
+    drawn = [place for place, each in groups if any(result and result.different >= FEWEST for result in each)]
+    return drawn or range(len(breakdown.groups))
 
 
 def _in_groups(results: Results, arm: str, breakdown: Breakdown) -> Iterator[Value]:

@@ -31,10 +31,13 @@ def conclusion(results: Results) -> list[str]:
     baseline, the groups of sentences in which the two differ, the alignment error rate of the best arm, the arms that
     were stopped too early, and what the number of seeds does not allow.
     """
-    sentences = list(_findings(results))
-    note = [results.note] if results.note else []
-    sentences[1:1] = [*note, *(f"Missing: {each}." for each in missing_runs(results))]
-    return sentences
+    findings = list(_findings(results))
+    return [*findings[:1], *_conditions(results), *findings[1:], *_too_short(results)]
+
+
+def limits(results: Results) -> list[str]:
+    """The sentences of the conclusion on what these results cannot say."""
+    return [*_conditions(results), *_too_short(results)]
 
 
 def _findings(results: Results) -> Iterator[str]:
@@ -57,24 +60,42 @@ def _findings(results: Results) -> Iterator[str]:
         others = " and ".join(f"{rate:.3f} of a {name} alignment" for name, rate in results.aer_rivals.items())
         against = f", against {others}" if others else ""
         yield f"The alignment error rate (AER) of {best.name} is {best.scores['aer'].mean:.3f}{against}."
-    for arm in results.arms:
-        if arm.unconverged:
-            seeds = f"seed{'s' if len(arm.unconverged) > 1 else ''} {', '.join(map(str, arm.unconverged))}"
-            yield f"{arm.name} was still improving when stopped ({seeds}): longer training may raise its score."
+
+
+def _conditions(results: Results) -> list[str]:
+    """The note of the experiment, and the runs that are missing."""
+    return [*filter(None, [results.note]), *(f"Missing: {each}." for each in missing_runs(results))]
+
+
+def _too_short(results: Results) -> Iterator[str]:
+    """The arms that were stopped too early, and what the number of seeds does not allow."""
+    stopped = [
+        f"{arm.name} (seed{'s' if len(arm.unconverged) > 1 else ''} {', '.join(map(str, arm.unconverged))})"
+        for arm in results.arms
+        if arm.unconverged
+    ]
+    if stopped:
+        yield f"Still improving when stopped, so that longer training may raise the score: {', '.join(stopped)}."
     if results.is_learned and results.tested and (few := _too_few(results)):
         yield few
 
 
-def summary(results: Results) -> list[str]:
-    """The first sentence of the conclusion and one more.
+def introduction(results: Results) -> str:
+    """What was done, in a sentence for readers who do not know the experiment."""
+    counts = sorted({len(arm.seeds) for arm in results.arms})
+    times = "once" if counts == [1] else f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} times"
+    models = "One model was" if len(results.arms) == 1 else f"{len(results.arms)} models, called arms, were each"
+    tested = f"tested on the same {results.sentences:,} sentences"
+    better = f", where {results.main.direction} is better" if results.main.direction else ""
+    return f"{models} trained {times} and {tested}; the score is {results.main.label}{better}."
 
-    That is the note of the experiment, the effect of length on the baseline or on the best arm, or the next sentence.
-    """
-    found = conclusion(results)
+
+def summary(results: Results) -> list[str]:
+    """The first sentence of the conclusion, and the effect of length on the baseline or best arm, or the next one."""
+    findings = list(_findings(results))
     arms = dict.fromkeys([results.baseline or results.best.name, results.best.name])
     by_length = [each for arm in arms for each in _by_length(results, arm)] if results.is_learned else []
-    second = [results.note] if results.note else by_length or found[1:]
-    return list(dict.fromkeys([*found[:1], *second[:1]]))
+    return list(dict.fromkeys([*findings[:1], *(by_length or findings[1:])[:1]]))
 
 
 def missing_runs(results: Results) -> list[str]:

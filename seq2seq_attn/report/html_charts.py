@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from seq2seq_attn.report.charts import Chart, Series, Value
+from seq2seq_attn.report.charts import MOST_LINES, Chart, Series, Value
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 664, 14, 286  # of the axes, in the units of the drawing
 MARGIN = 20  # between the axes and the outer values
 TICKS = 5  # minimum number of intervals on the vertical axis
 ROW = 38  # height of a row of dots, with the arm's name above them
+NARROW_ROW = 24  # with the names in a column, if each is a line
+NAME = 26  # characters of a line in the column of names, which has two lines at most
+CHARACTER = 8.6  # width
 GAP = 26  # between panels
 
 
@@ -53,6 +57,9 @@ class Drawing(NamedTuple):
     y_ticks: Sequence[tuple[float, str]] = ()
     panels: Sequence[Panel] = ()  # empty for lines
     divider: float = 0  # position of the vertical line, if the chart has one
+    names: Sequence[
+        Sequence[str]
+    ] = ()  # lines of the names of rows of dots in a column; empty if they are above the dots
 
 
 def drawing(chart: Chart) -> Drawing:
@@ -108,6 +115,7 @@ def _lines(chart: Chart) -> Drawing:
 def _dots(chart: Chart) -> Drawing:
     """One row per series; one panel per tick, all with the same scale.
 
+    With more than `MOST_LINES` rows, names are in a column on the left: rows of two such charts line up.
     The scale starts at 0 unless all values are far from it and they differ.
     """
     limits = [y for each in chart.series for v in each.values for y in (v.y, v.low, v.high) if y is not None]
@@ -115,9 +123,13 @@ def _dots(chart: Chart) -> Drawing:
     low = 0.0 if low < high / 2 or high - low < 1e-6 * high else low
     step = nice_step(high - low, at_least=4 if len(chart.ticks) == 1 else 2)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    top = 8 + 22 * max(len(heading) for _, heading in chart.ticks)
-    width = (RIGHT - 16 - GAP * (len(chart.ticks) - 1)) / len(chart.ticks)
-    lefts = {x: 16 + place * (width + GAP) for place, (x, _) in enumerate(chart.ticks)}
+    is_long = len(chart.series) > MOST_LINES
+    names = [_name(each.name) for each in chart.series] if is_long else []
+    beside = CHARACTER * max((len(line) for lines in names for line in lines), default=0)
+    row_height = NARROW_ROW if is_long and max(map(len, names)) == 1 else ROW
+    top = 8 + 22 * (2 if is_long else max(len(heading) for _, heading in chart.ticks))
+    width = (RIGHT - 16 - beside - GAP * (len(chart.ticks) - 1)) / len(chart.ticks)
+    lefts = {x: 16 + beside + place * (width + GAP) for place, (x, _) in enumerate(chart.ticks)}
 
     def across(x: float, y: float) -> float:
         """Where y is in the panel at the tick x."""
@@ -130,7 +142,9 @@ def _dots(chart: Chart) -> Drawing:
         return Point(across(value.x, value.y), height, value, ends)
 
     lines = [
-        Line(each, [point(value, top + ROW * row + 28) for value in each.values])
+        Line(
+            each, [point(value, top + row_height * row + (row_height / 2 if is_long else 28)) for value in each.values]
+        )
         for row, each in enumerate(chart.series)
     ]
     panels = [
@@ -142,7 +156,12 @@ def _dots(chart: Chart) -> Drawing:
         )
         for x, heading in chart.ticks
     ]
-    return Drawing(chart, lines, top + ROW * len(lines) + 52, panels=panels)
+    return Drawing(chart, lines, top + row_height * len(lines) + 52, panels=panels, names=names)
+
+
+def _name(name: str) -> list[str]:
+    """A name in at most two lines; the tooltips of its dots have all of a longer one."""
+    return textwrap.wrap(name, NAME, max_lines=2, placeholder="…")
 
 
 def _between(left: float, right: float, part: float, whole: float) -> float:

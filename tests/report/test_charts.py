@@ -1,11 +1,14 @@
 """Line charts and dot plots: ticks computed by hand, and all values within the axes."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
-from seq2seq_attn.report.charts import Chart, Series, Value
+from seq2seq_attn.report.charts import Chart, Series, Value, breakdown_chart
 from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, drawing, nice_step
+from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, GroupScore
+from seq2seq_attn.results.results import Results
 
 
 def chart(series, ticks, as_dots=False):
@@ -62,3 +65,35 @@ def test_dots_that_all_lie_on_one_value_have_a_scale_from_zero(score, ticks):
     rows = [Series(name, 0, [Value(0, score, "", "", score, score)]) for name in "ab"]
     (panel,) = chart(rows, [(0.0, ("all",))], as_dots=True).panels
     assert [text for _, text in panel.ticks][: len(ticks)] == ticks
+
+
+@pytest.mark.parametrize("names", [("additive", "dot"), ("additive attention with a name of two lines", "dot")])
+def test_rows_of_two_charts_with_many_arms_line_up_beside_one_column_of_names(names):
+    def drawn(ticks):
+        rows = [
+            Series(f"{name} {row}", row, [Value(x, 9.0, "", "") for x, _ in ticks])
+            for row in range(10)
+            for name in names
+        ]
+        return chart(rows, ticks, as_dots=True)
+
+    one, other = drawn([(0, ("all",))]), drawn([(0, ("1-10", "(9)")), (1, ("11+", "(8)"))])
+    heights = [line.points[0].y for line in one.lines]
+    assert heights == [line.points[0].y for line in other.lines]
+    assert len(one.names) == len({later - earlier for earlier, later in pairwise(heights)}) * 20
+    for each in (one, other):
+        longest = max(len(line) for name in each.names for line in name)
+        assert each.panels[0].left > 8 * longest, "no name reaches into the first panel"
+        assert each.panels[-1].right <= RIGHT
+
+
+@pytest.mark.parametrize(("sizes", "drawn"), [((40, 12, 2), [0, 1]), ((40, 2, 12), [0, 2]), ((9, 3, 2), [0, 1, 2])])
+def test_a_group_of_a_few_sentences_takes_no_room_unless_all_groups_are_small(values, write, sizes, drawn):
+    results = Results.load(write(values) / "results.json")
+    bands = [GroupResult(size, dict.fromkeys(("bleu", "chrf"), GroupScore(30.0, 29.0, 31.0))) for size in sizes]
+    breakdown = Breakdown("depth", "", ("a", "b", "c"), {arm.name: bands for arm in results.arms})
+    shown = breakdown_chart(results, breakdown)
+    assert [place for place, _ in shown.ticks] == drawn
+    assert all([value.x for value in series.values] == drawn for series in shown.series)
+    assert len(shown.left_out) == 3 - len(drawn)
+    assert all(each in shown.notes[-1] for each in shown.left_out)

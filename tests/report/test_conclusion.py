@@ -162,7 +162,7 @@ def test_where_no_arm_has_learned_anything_nothing_is_concluded(bleu, is_learned
     found = sentences_for(pair(bleu - 0.2, 0.1, 0.9, 0.01, jointly(0.001)), arms=arms)
     assert found[0].startswith("a is better than b" if is_learned else "No arm has 1 BLEU or more: nothing was learned")
     assert is_learned or found[1:] == [
-        "a was still improving when stopped (seed 1): longer training may raise its score."
+        "Still improving when stopped, so that longer training may raise the score: a (seed 1)."
     ]
 
 
@@ -173,10 +173,8 @@ def test_arms_whose_differing_training_runs_are_the_same_in_pairs_are_not_called
 
 def test_arms_that_were_stopped_too_early_are_named():
     arms = (arm("a", 30.0), replace(arm("b", 20.0), unconverged=(1, 3)), replace(arm("c", 1.0), unconverged=(2,)))
-    assert sentences_for(arms=arms)[-2:] == [
-        "b was still improving when stopped (seeds 1, 3): longer training may raise its score.",
-        "c was still improving when stopped (seed 2): longer training may raise its score.",
-    ]
+    assert "Still improving" in (sentence := sentences_for(arms=arms)[-1])
+    assert sentence.endswith(": b (seeds 1, 3), c (seed 2).")
 
 
 def test_planned_contrasts_follow_and_count_in_the_correction():

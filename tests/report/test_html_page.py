@@ -11,7 +11,7 @@ import pytest
 from html_tree import parse
 
 from seq2seq_attn.report import html_page as html_page_module
-from seq2seq_attn.report.conclusion import conclusion
+from seq2seq_attn.report.conclusion import conclusion, summary
 from seq2seq_attn.report.html_attention import ArmView, StepView, TranslationPath
 from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.table import markdown
@@ -69,7 +69,16 @@ def test_every_table_is_that_of_markdown(tree, all_values, write):
 def test_question_conclusion_and_reproduction_are_shown(tree, folder, all_values):
     assert tree.one("h1").text == "What is attention for?"
     words = [item.text for item in tree.id("conclusion").all("li")]
-    assert words == conclusion(read_contents(folder).results)
+    results = read_contents(folder).results
+    limited = tree.id("limits").text
+    assert set(words) < set(conclusion(results))
+    assert [each for each in conclusion(results) if each not in words] == [
+        each for each in conclusion(results) if each in limited
+    ]
+    leads = [each.text for each in tree.one("header").all("p", "lead")]
+    assert leads[0].startswith("3 models, called arms, were each trained 2 times and tested on the same 12 sentences;")
+    assert leads[1:] == summary(results)
+    assert len(leads) == 3
     reproduction = tree.id("reproduction").text
     for text in ("seq2seq-attn compare toy.yaml 'seeds=[1,2]'", "abc1234", "two cores", "Seeds 1, 2", "ar:10000"):
         assert text in reproduction
@@ -452,5 +461,6 @@ def test_an_experiment_with_one_arm_and_no_weights_or_curves_has_a_page(values, 
 def test_what_the_results_cannot_show_stands_at_the_top_and_equal_results_give_equal_pages(write, values):
     values["results.json"]["note"] = "Two epochs show little."
     page, again = (html_page(read_contents(write(values))) for _ in range(2))
-    assert '<p class="lead">Two epochs show little.</p>' in page.partition("</header>")[0]
+    assert "Two epochs show little." in page.partition("</header>")[0]
+    assert page.count("Two epochs show little.") == 1
     assert page == again
