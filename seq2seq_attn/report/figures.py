@@ -50,7 +50,7 @@ def by_length_figure(results: Results) -> Figure:
     """
     chart = length_chart(results)
     chart = score_chart(results) if chart.as_dots else chart
-    heading = f"{results.experiment}: {chart.title}\n{'; '.join(chart.notes)}"
+    heading = "\n".join([f"{results.experiment}: {chart.title}", *chart.notes])
     with drawing([results.experiment, *(series.name for series in chart.series)]):
         if chart.as_dots:
             return _dots(chart, heading)

@@ -73,7 +73,7 @@ def test_a_line_separates_the_bands_that_are_longer_than_all_training_sentences(
 def test_many_arms_are_rows_of_dots_with_intervals_the_best_on_top(values, write):
     first, lengths = values["results.json"]["arms"][0], values["results.json"]["by_length"]
     bands = lengths["arms"][first["name"]]
-    bands[0]["sentences"] = 30
+    bands[0]["sentences"], bands[1]["sentences"] = 30, 12
     bands[0]["scores"]["bleu"] |= {"low": 35.0, "high": 41.5}
     bleu = {f"arm {n}": {**first["scores"]["bleu"], "mean": 18.9 + n % 5} for n in range(14)}
     arms = [{**first, "name": name, "scores": {"bleu": each}} for name, each in bleu.items()]
