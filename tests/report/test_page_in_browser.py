@@ -106,6 +106,11 @@ def test_sentences_are_filtered_by_text_length_and_score(opened):
     page.fill("#search", "杰瑞")  # of a translation only
     assert found(page) == ["7"]
     assert page.locator("#count").inner_text() == "1 of 3 sentences."
+    page.fill("#search", "of no sentence")
+    assert page.locator("#sentence").is_hidden()
+    assert re.match(
+        r"0 of 3 sentences\. No sentence fits .*; sentence \d is still shown", page.locator("#count").inner_text()
+    )
     page.fill("#search", "")
     page.fill("#shortest", "3")
     assert found(page) == ["2", "7"]

@@ -46,8 +46,9 @@ export class SentenceFinder extends Part {
           ${this.limits("lowest", "highest")}
           <label>order ${this.options("order", "Order", Object.entries(ORDERS))}</label></fieldset>`}
       </form>
-      <p class="hint"><output id="count" for="search shortest longest lowest highest">${number(places.length)} of ${number(corpus.pairs.length)} sentences.</output></p>
-      <select id="sentence" size="4" aria-label="Sentences found" @change=${this.choose}>${places.map((each) => html`
+      <p class="hint"><output id="count" for="search shortest longest lowest highest">${number(places.length)} of ${number(corpus.pairs.length)} sentences.${
+        places.length > 0 ? nothing : ` No sentence fits the search and its limits; sentence ${corpus.pairs[place]!.line} is still shown.`}</output></p>
+      <select id="sentence" size="4" ?hidden=${places.length === 0} aria-label="Sentences found" @change=${this.choose}>${places.map((each) => html`
         <option value=${each} .selected=${each === place}>${this.name(each)}</option>`)}</select>`;
   }
 
