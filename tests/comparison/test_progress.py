@@ -44,6 +44,7 @@ def test_a_run_is_at_its_last_step_with_the_scores_of_its_last_validation(run, t
         (f"{2**22 + 1}\n{platform.node()}\n", "continues"),  # more than a system has
         ("", "continues"),
     ],
+    ids=["alive", "on another host", "dead", "none"],  # each process that runs tests has a number of its own
 )
 def test_a_run_is_running_as_long_as_the_owner_of_its_lock_may_live(run, tmp_path, owner, state):
     (tmp_path / run.folder / LOCK).write_text(owner)
