@@ -11,7 +11,7 @@ from seq2seq_attn.models.replace import Model, with_parts
 from seq2seq_attn.ops.attention import FusedMultiHead, ScaledDotAttention
 from seq2seq_attn.ops.decoders import FusedBahdanauDecoder, FusedConditionalDecoder, FusedLuongDecoder
 from seq2seq_attn.ops.form import Form, changed, hooks_on_all_modules, is_reference, why_not_numbers
-from seq2seq_attn.ops.graphs import searched
+from seq2seq_attn.ops.graphs import Searched
 from seq2seq_attn.ops.inference import InferenceAttention, InferenceGRUCell, InferenceLinear
 from seq2seq_attn.ops.layers import Dropout, LayerNorm, Linear
 from seq2seq_attn.ops.loss import ChunkedPointerGeneratorHead, FusedSoftmaxHead
@@ -38,6 +38,7 @@ FORMS: tuple[type[Form], ...] = (
 CONSTANT_FORMS: tuple[type[Form], ...] = (
     *(InferenceLinear, InferenceAttention, InferenceGRUCell),
     *(InferenceEncoder, InferenceDecoder),
+    Searched,
 )
 
 
@@ -81,8 +82,7 @@ def fuse(model: Model, *, constant: bool = False) -> Model:
             return module
         return with_parts(module, parts)
 
-    result = of(model)
-    return cast(Model, searched(result) if constant else result)
+    return cast(Model, of(model))
 
 
 def unfused(model: nn.Module) -> str | None:

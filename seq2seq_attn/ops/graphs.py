@@ -356,10 +356,3 @@ def _copy(buffers: list[Any], leaves: list[Any]) -> None:
     for buffer, leaf in zip(buffers, leaves, strict=True):
         if isinstance(leaf, Tensor):
             buffer.copy_(leaf)
-
-
-def searched(model: nn.Module) -> nn.Module:
-    """A fused model whose steps are replayed, if they can be; otherwise the model itself."""
-    if type(model) is not RecurrentSeq2Seq or Searched.why_not(model) is not None:
-        return model
-    return Searched.of(model, model._modules)
