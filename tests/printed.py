@@ -179,6 +179,8 @@ def _write(path: Path) -> None:
             " ".join("".join(draw.choices("abcdefghijklmnop", k=8)) for _ in range(20 if count > 9 else 4))
             for _ in range(count)
         ]
+        if kind in ("de", "zh"):  # no target is a copy of its source
+            sentences = [" ".join(reversed(line.split())) for line in sentences]
         content = "".join(f"{line}\n" for line in sentences)
     elif kind in ("align", "links"):
         content = "0-0 1-1 2p2 3-3\n" * count

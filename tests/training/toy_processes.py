@@ -207,10 +207,9 @@ class WithLoss(nn.Module):
         self.model = model
 
     def forward(self, batch):
-        memory = self.model.encode(batch.source)
-        decoded = self.model.decode(self.model.decoder_inputs(batch.target), memory)
-        read, of_source = self.model.reads(decoded, memory, batch.target.is_token)
-        return self.model.head.loss(read, batch.target.tokens[batch.target.is_token], of_source).total
+        decoded, memory = self.model.teach(batch.source, batch.target)
+        read, of_source = self.model.reads(decoded, memory, batch.target.places)
+        return self.model.head.loss(read, batch.target.at_places, of_source).total
 
 
 def sharded(processes):
