@@ -158,16 +158,23 @@ def active_rows(running: Tensor, length: int) -> Tensor:
         running: Whose search goes on (B,).
         length: The number of steps so far.
     """
-    count, every = running.shape[0], torch.arange(running.shape[0], device=running.device)
-    if not is_synchronous(running) and length % _ASKED_EVERY:
-        return every
+    if not is_synchronous(running):
+        return _half_or_all(running, length)
+    rows, count = running.nonzero().flatten(), running.shape[0]
+    finished = count - rows.shape[0]
+    if 0 < finished < _WORTH_SELECTING * count:
+        return torch.arange(count, device=running.device)
+    return rows
+
+
+def _half_or_all(running: Tensor, length: int) -> Tensor:
+    kept = running.shape[0]
+    if length % _ASKED_EVERY:
+        return torch.arange(kept, device=running.device)
     rows = running.nonzero().flatten()
     left = rows.shape[0]
-    if is_synchronous(running):
-        return every if 0 < count - left < _WORTH_SELECTING * count else rows
     if left == 0:
         return rows
-    kept = count
     while -(-kept // 2) >= left and kept > 1:
         kept = -(-kept // 2)
     unused = (~running).nonzero().flatten()[: kept - left]
