@@ -7,7 +7,6 @@ No process has more than a few blocks in memory.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import shutil
 import signal
 import sys
@@ -18,7 +17,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from threading import Thread
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -28,6 +26,7 @@ from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.errors import FailedError, UserError
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
+from seq2seq_attn.files.parent import end_with_parent
 
 LINES = 100_000  # of a block
 NAMED = 100  # of a block, where each line names a recording or an image
@@ -259,12 +258,5 @@ def _begin(encode: Callable[[Block], EncodedBlock]) -> None:
     """In a new process, which ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, which has it too, ends its processes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _given.append(encode)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -117,17 +117,17 @@ def replayed(model: nn.Module, loss: Callable[[Any, Any], Loss]) -> Callable[[An
     Returns:
         The function. It records the loss of a batch when a batch of that shape occurs again.
     """
-    if is_reference() or type(model) is not RecurrentSeq2Seq or _why_not_replayed(model) is not None:
+    if is_reference() or type(model) is not RecurrentSeq2Seq or not _can_be_replayed(model):
         return partial(loss, model)
     return Replayed(model, loss)
 
 
-def _why_not_replayed(model: RecurrentSeq2Seq) -> str | None:
+def _can_be_replayed(model: RecurrentSeq2Seq) -> bool:
+    """Whether no part packs its sentences, counts all rows, or was changed by a user."""
     network: Any = model.encoder.network if type(model.encoder) is TokenEncoder else None
     network = network.encoder if type(network) is ReversedEncoder else network
-    if type(network) is not FusedRecurrentEncoder or issubclass(network.cell, ScanCell):
-        return "the encoder packs its sentences"
-    return changed(model) if type(model.head) is FusedSoftmaxHead else "the head counts all rows"
+    is_unpacked = type(network) is FusedRecurrentEncoder and not issubclass(network.cell, ScanCell)
+    return is_unpacked and type(model.head) is FusedSoftmaxHead and changed(model) is None
 
 
 class Searched(Form, RecurrentSeq2Seq):

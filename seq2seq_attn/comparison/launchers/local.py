@@ -16,10 +16,10 @@ from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait as wait_for_any
 from multiprocessing.process import BaseProcess
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seq2seq_attn.comparison.launchers import Ended, Work
+from seq2seq_attn.files.parent import end_with_parent
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -120,7 +120,7 @@ def _without_ctrl_c() -> Iterator[None]:
 def _serve(connection: Any, work: Callable[[_Item], _Result], item: _Item) -> None:
     """Processes an item. The process ends with its parent: a spawned one would outlive a killed parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent, which has it too, stops its processes
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     answer: tuple[_Result | None, Exception | None, str]
     try:
         answer = work(item), None, ""
@@ -128,10 +128,3 @@ def _serve(connection: Any, work: Callable[[_Item], _Result], item: _Item) -> No
         answer = None, error, traceback.format_exc()
     with suppress(BrokenPipeError):  # the parent has ended
         connection.send(answer)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
