@@ -43,44 +43,6 @@ def test_the_bundles_are_built_from_these_sources():
         assert script.read_text().startswith(f"/* sources: {content.hexdigest()} */")
 
 
-@pytest.fixture(scope="module")
-def address(served, listening):
-    with listening(create_app([served], Settings())) as address:
-        yield address
-
-
-@pytest.fixture
-def visit(browser, address):
-    """Opens the page at a fragment: nothing but its server can be reached, and its console stays empty."""
-    contexts, problems = [], []
-
-    def open_page(fragment="", at=address, **options):
-        context = browser.new_context(**options)
-        contexts.append(context)
-
-        def only_the_server(route):
-            if route.request.url.startswith((at, "data:", "blob:")):
-                route.continue_()
-            else:
-                problems.append(route.request.url)
-                route.abort()
-
-        context.route("**/*", only_the_server)
-        page = context.new_page()
-        page.set_default_timeout(8000)
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("response", lambda answer: answer.ok or problems.append(answer.text()))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(f"{at}/#{fragment}")
-        return page
-
-    open_page.problems = problems
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert problems == []
-
-
 def start(source=SOURCE, **more):
     return f"translate?source={quote(source)}" + "".join(f"&{name}={quote(str(text))}" for name, text in more.items())
 

@@ -110,8 +110,8 @@ export const NORMALIZERS: Readonly<Record<string, WalkNormalizer>> = {
 function softmax(scores: Vector, temperature: number): number[] {
   const most = Math.max(...scores);
   const parts = scores.map((e) => Math.exp((e - most) / temperature));
-  const total = parts.reduce((a, b) => a + b, 0);
-  return parts.map((part) => part / total);
+  const all = total(parts);
+  return parts.map((part) => part / all);
 }
 
 /** The projection onto the simplex: the threshold τ is that of the k highest scores, for the largest k above it. */
@@ -143,3 +143,15 @@ function entmax15(scores: Vector): number[] {
 /** C = Σ_j a_j v_j. */
 export const context = (weights: Vector, values: readonly Vector[]): number[] =>
   values[0]!.map((_, i) => weights.reduce((total, weight, j) => total + weight * values[j]![i]!, 0));
+
+/** 0, a_1 v_1, a_1 v_1 + a_2 v_2, ...: where the arrows a_j v_j begin and end when they are put head to tail; the last is C. */
+export function partialSums(weights: Vector, values: readonly Vector[]): number[][] {
+  const sums = [values[0]!.map(() => 0)];
+  values.forEach((value, j) => sums.push(sum(sums[j]!, value.map((each) => weights[j]! * each))));
+  return sums;
+}
+
+export const total = (values: Vector): number => values.reduce((a, b) => a + b, 0);
+
+/** Whether C is a mean of the values under these weights. */
+export const isMean = (weights: Vector): boolean => Math.abs(total(weights) - 1) < 5e-4;

@@ -1,58 +1,149 @@
-/** The query, the keys and the context as arrows in a plane; query and keys can be dragged. */
+/** The query, the keys and the context as arrows in a plane; C is also shown as the sum of the arrows a_j v_j. */
 
 import { scaleLinear } from "d3-scale";
 import { html, nothing, svg, type TemplateResult } from "lit";
+import { labelPlaces } from "./labels.ts";
 import { Part } from "./part.ts";
-import type { Vector } from "./walk-math.ts";
-import { WORDS } from "./walk-state.ts";
+import { textWidth } from "./text-width.ts";
+import { partialSums, type Vector } from "./walk-math.ts";
 
 const SIZE = 380;
-export const REACH = 3; // of both axes
-const x = scaleLinear([-REACH, REACH], [0, SIZE]);
-const y = scaleLinear([-REACH, REACH], [SIZE, 0]);
+const PAD = 26; // around the axes, for labels of points at their ends
+export const REACH = 3; // of both axes, where vectors are dragged
+const ARROW = 450; // milliseconds for which an arrow of the sum grows
+const LEAST = 3; // pixels; shorter arrows have no head
 
 export class WalkPlane extends Part {
   static override properties = {
+    words: { attribute: false },
     query: { attribute: false },
     keys: { attribute: false },
     weights: { attribute: false },
     context: { attribute: false },
+    reach: { type: Number },
+    isFixed: { type: Boolean, attribute: "fixed" },
+    added: { state: true },
   };
-  declare query: Vector;
+  declare words: readonly string[]; // of the keys
+  declare query: Vector | null; // null: it is not in this plane
   declare keys: readonly Vector[];
   declare weights: Vector;
   declare context: Vector;
+  declare reach: number; // of both axes
+  declare isFixed: boolean; // whether no vector can be dragged
+  declare added: number | null; // arrows of the sum that are drawn; the last one may be a part. null: no sum
   private dragged: number | null = null; // -1: the query
+  private frame = 0;
+
+  constructor() {
+    super();
+    this.query = null;
+    this.reach = REACH;
+    this.isFixed = false;
+    this.added = null;
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    cancelAnimationFrame(this.frame);
+  }
+
+  /** Adds the arrows a_j v_j, one after the other; all at once where motion is not wanted. */
+  play(): void {
+    cancelAnimationFrame(this.frame);
+    const all = this.keys.length;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.added = all;
+      return;
+    }
+    this.added = 0;
+    let start: number | null = null;
+    const grow = (now: number): void => {
+      start ??= now;
+      this.added = Math.min(all, (now - start) / ARROW);
+      if (this.added < all) this.frame = requestAnimationFrame(grow);
+    };
+    this.frame = requestAnimationFrame(grow);
+  }
+
+  /** Takes the arrows away. */
+  clear(): void {
+    cancelAnimationFrame(this.frame);
+    this.added = null;
+  }
+
+  private get x(): (value: number) => number {
+    return scaleLinear([-this.reach, this.reach], [PAD, SIZE - PAD]);
+  }
+
+  private get y(): (value: number) => number {
+    return scaleLinear([-this.reach, this.reach], [SIZE - PAD, PAD]);
+  }
 
   protected override render(): TemplateResult {
-    const ticks = x.ticks(6);
-    return html`<svg class="plane" viewBox="0 0 ${SIZE} ${SIZE}" role="img" @pointermove=${this.move} @pointerup=${this.lift} @pointercancel=${this.lift}
-      aria-label="Query, keys and context in a plane; the sliders move them, too">
+    const { x, y, added } = this;
+    const ticks = scaleLinear([-this.reach, this.reach], [0, 1]).ticks(6);
+    const arrow = (to: Vector): string => `M${x(0)},${y(0)}L${x(to[0]!)},${y(to[1]!)}`;
+    return html`<svg class="plane ${this.isFixed ? "fixed" : ""}" viewBox="0 0 ${SIZE} ${SIZE}" role="img" @pointermove=${this.move} @pointerup=${this.lift}
+      @pointercancel=${this.lift} aria-label=${this.summary()}>
       <path class="lattice" d=${ticks.map((each) => `M${x(each)},0V${SIZE}M0,${y(each)}H${SIZE}`).join("")} />
       <path class="axis" d="M${x(0)},0V${SIZE}M0,${y(0)}H${SIZE}" />
-      ${this.keys.map((key, j) => svg`<path class="arrow key" stroke-width=${1 + 7 * Math.min(1, this.weights[j]!)} d="M${x(0)},${y(0)}L${x(key[0]!)},${y(key[1]!)}" />`)}
-      <path class="arrow query" d="M${x(0)},${y(0)}L${x(this.query[0]!)},${y(this.query[1]!)}" />
-      <path class="arrow context" d="M${x(0)},${y(0)}L${x(this.context[0]!)},${y(this.context[1]!)}" />
-      <circle class="context" cx=${x(this.context[0]!)} cy=${y(this.context[1]!)} r="5" />
-      ${this.label("C", this.context, "context")}
-      ${this.keys.map((key, j) => this.handle(key, j, WORDS[j]!))}
-      ${this.handle(this.query, -1, "q")}
+      ${this.keys.map((key, j) => svg`<path class="arrow key" stroke-width=${1 + (added === null ? 7 * Math.min(1, this.weights[j]!) : 0)} d=${arrow(key)} />`)}
+      ${this.query ? svg`<path class="arrow query" d=${arrow(this.query)} />` : nothing}
+      ${added === null ? svg`<path class="arrow context" d=${arrow(this.context)} />` : this.sum(added)}
+      ${this.keys.map((key, j) => this.handle(key, j))}
+      ${this.query ? this.handle(this.query, -1) : nothing}
+      ${added === null || added >= this.keys.length ? svg`<circle class="context" cx=${x(this.context[0]!)} cy=${y(this.context[1]!)} r="5" />` : nothing}
+      ${this.labels()}
     </svg>`;
   }
 
-  private handle(vector: Vector, place: number, label: string): TemplateResult {
-    const kind = place < 0 ? "query" : "key";
-    return svg`<circle class="handle ${kind}" data-place=${place} cx=${x(vector[0]!)} cy=${y(vector[1]!)} r="8"
-      @pointerdown=${(event: PointerEvent) => this.press(event, place)} />${this.label(label, vector, kind)}`;
+  private summary(): string {
+    const [a, b] = this.context.map((each) => each.toFixed(2).replace("-", "−"));
+    return `The keys as arrows in a plane, and their weighted sum C = (${a}, ${b})${this.isFixed ? "" : "; the sliders move them, too"}`;
   }
 
-  private label(text: string, [a, b]: Vector, kind: string): TemplateResult | typeof nothing {
-    const length = Math.hypot(a!, b!) || 1;
-    const [across, up] = [(14 * a!) / length, (18 * b!) / length]; // outwards, clear of the arrow
-    return svg`<text class=${kind} x=${x(a!) + across} y=${y(b!) - up + 5} text-anchor=${a! < -0.3 * length ? "end" : a! > 0.3 * length ? "start" : "middle"}>${text}</text>`;
+  /** The arrows a_j v_j head to tail, as far as they are added. */
+  private sum(added: number): TemplateResult[] {
+    const { x, y } = this;
+    const sums = partialSums(this.weights, this.keys);
+    return this.keys.slice(0, Math.ceil(added)).map((_, j) => {
+      const part = Math.min(1, added - j);
+      const [from, whole] = [sums[j]!, sums[j + 1]!];
+      const to = from.map((each, i) => each + part * (whole[i]! - each));
+      const [a, b, c, d] = [x(from[0]!), y(from[1]!), x(to[0]!), y(to[1]!)];
+      const length = Math.hypot(c - a, d - b);
+      const [across, down] = [(c - a) / (length || 1), (d - b) / (length || 1)];
+      const side = (turn: number): string => `M${c},${d}l${-7 * across + 4 * turn * down},${-7 * down - 4 * turn * across}`;
+      return svg`<path class="arrow context term" data-place=${j}
+        d="M${a},${b}L${c},${d}${length > LEAST ? side(1) + side(-1) : ""}"><title>a · ${this.words[j]}</title></path>`;
+    });
+  }
+
+  private handle(vector: Vector, place: number): TemplateResult {
+    const [a, b] = [this.x(vector[0]!), this.y(vector[1]!)];
+    const kind = place < 0 ? "query" : "key";
+    return svg`<circle class="handle ${kind}" data-place=${place} cx=${a} cy=${b} r=${this.isFixed ? 5 : 8}
+      @pointerdown=${(event: PointerEvent) => this.press(event, place)}><title>${place < 0 ? "q" : this.words[place]}</title></circle>`;
+  }
+
+  /** C and the query first, then the words, the one with the largest weight first. */
+  private labels(): (TemplateResult | typeof nothing)[] {
+    const words = this.keys.map((vector, j) => ({ text: this.words[j]!, vector, kind: "key", weight: this.weights[j]! }));
+    const all = [
+      { text: "C", vector: this.context, kind: "context" },
+      ...(this.query ? [{ text: "q", vector: this.query, kind: "query" }] : []),
+      ...words.sort((a, b) => b.weight - a.weight),
+    ];
+    const points = all.map(({ text, vector: [a, b] }) => ({
+      x: this.x(a!), y: this.y(b!), width: 1.2 * textWidth(text) + 4, angle: Math.atan2(b!, a!),
+    }));
+    return labelPlaces(points, SIZE).map((spot, i) => (spot === null ? nothing : svg`
+      <text class=${all[i]!.kind} x=${spot.x} y=${spot.y} dy="0.35em" text-anchor="middle">${all[i]!.text}</text>`));
   }
 
   private press(event: PointerEvent, place: number): void {
+    if (this.isFixed) return;
     this.dragged = place;
     this.querySelector("svg")!.setPointerCapture(event.pointerId);
     event.preventDefault();
@@ -61,11 +152,9 @@ export class WalkPlane extends Part {
   private move(event: PointerEvent): void {
     if (this.dragged === null) return;
     const box = this.querySelector("svg")!.getBoundingClientRect();
-    const near = (value: number): number => Math.max(-REACH, Math.min(REACH, Math.round(value * 20) / 20));
-    const vector = [
-      near(x.invert(((event.clientX - box.left) / box.width) * SIZE)),
-      near(y.invert(((event.clientY - box.top) / box.height) * SIZE)),
-    ];
+    const unit = (2 * this.reach) / (box.width * (1 - (2 * PAD) / SIZE)); // of the axes, for a pixel of the window
+    const near = (pixels: number): number => Math.max(-this.reach, Math.min(this.reach, Math.round(20 * unit * pixels) / 20));
+    const vector = [near(event.clientX - box.left - box.width / 2), near(box.top + box.height / 2 - event.clientY)];
     this.dispatchEvent(new CustomEvent("move-vector", { detail: { place: this.dragged, vector }, bubbles: true }));
   }
 

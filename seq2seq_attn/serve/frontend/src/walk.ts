@@ -6,9 +6,9 @@ import { figureButtons, saveJson } from "./download.ts";
 import { few, share } from "./format.ts";
 import { meter } from "./meter.ts";
 import { Part } from "./part.ts";
-import { context, NORMALIZERS, type Parameter, SCORERS, type Vector } from "./walk-math.ts";
-import "./walk-plane.ts";
-import { REACH } from "./walk-plane.ts";
+import "./walk.css";
+import { context, isMean, NORMALIZERS, type Parameter, SCORERS, total, type Vector } from "./walk-math.ts";
+import { REACH, type WalkPlane } from "./walk-plane.ts";
 import { initialParameters, walkDefaults, type WalkState, WORDS } from "./walk-state.ts";
 
 export class WalkPage extends Part {
@@ -27,7 +27,8 @@ export class WalkPage extends Part {
       <div class="walk">
         <figure @move-vector=${this.moved}>
           <figcaption>Drag q and the words ${figureButtons("walk", () => this.querySelector("svg.plane"))}</figcaption>
-          <walk-plane .query=${query} .keys=${keys} .weights=${weights} .context=${found}></walk-plane>
+          <walk-plane .words=${WORDS} .query=${query} .keys=${keys} .weights=${weights} .context=${found}></walk-plane>
+          ${this.adding()}
           <div class="vectors">${this.vector("q", query, -1)}${keys.map((key, j) => this.vector(WORDS[j]!, key, j))}</div>
         </figure>
         <div>
@@ -100,13 +101,22 @@ export class WalkPage extends Part {
         ${known.hasTemperature ? html`<label class="slider">Temperature τ <input type="range" id="tau" min="0.1" max="5" step="0.1" .value=${String(state.temperature)}
           @input=${(event: Event) => this.change({ temperature: Number((event.target as HTMLInputElement).value) })}><output>${state.temperature}</output></label>` : nothing}
         <span class="equation">${subscripts(known.equation)}</span></div>
-      ${this.bars("weight a", weights, 1, share, "a")}`;
+      ${this.bars("weight a", weights, 1, share, "a", total(weights))}
+      ${isMean(weights) ? nothing : html`<p class="note">These weights sum to ${total(weights).toFixed(2)}, as each is computed on its own. So C is a sum
+        but no weighted mean, and may lie outside the states.</p>`}`;
   }
 
-  private bars(title: string, values: Vector, most: number, format: (value: number) => string, name: string): TemplateResult {
+  private bars(title: string, values: Vector, most: number, format: (value: number) => string, name: string, sum: number | null = null): TemplateResult {
     return html`<table class="numbers" data-name=${name}><thead><tr><th scope="col">word</th><th scope="col">${title}</th><th></th></tr></thead>
       <tbody>${values.map((value, j) => html`<tr><th scope="row">${WORDS[j]}</th><td><data value=${value}>${format(value)}</data></td>
-        <td class="bar">${meter(Math.abs(value) / most, value < 0 ? "negative" : "")}</td></tr>`)}</tbody></table>`;
+        <td class="bar">${meter(Math.abs(value) / most, value < 0 ? "negative" : "")}</td></tr>`)}</tbody>
+      ${sum === null ? nothing : html`<tfoot><tr><th scope="row">sum</th><td><data value=${sum}>${share(sum)}</data></td><td></td></tr></tfoot>`}</table>`;
+  }
+
+  private adding(): TemplateResult {
+    const plane = (): WalkPlane => this.querySelector("walk-plane")!;
+    return html`<div class="line"><button type="button" id="add-arrows" @click=${() => plane().play()}>Add the arrows a · k</button>
+      <button type="button" @click=${() => plane().clear()}>Take them away</button></div>`;
   }
 
   private sum(weights: Vector, found: Vector): TemplateResult {

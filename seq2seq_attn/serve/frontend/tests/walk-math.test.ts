@@ -1,7 +1,7 @@
 /** Scorers and normalizers of the lesson, by numbers worked by hand. */
 
 import { describe, expect, test } from "vitest";
-import { context, NORMALIZERS, SCORERS, type Vector } from "../src/walk-math.ts";
+import { context, isMean, NORMALIZERS, partialSums, SCORERS, type Vector } from "../src/walk-math.ts";
 import { initialParameters } from "../src/walk-state.ts";
 
 const score = (name: string, parameters: Vector[] = initialParameters(name)): number[] => SCORERS[name]!.score([1, 2], [[3, 4], [0, -1]], parameters);
@@ -60,3 +60,14 @@ describe("normalizers", () => {
 });
 
 test("a context is the weighted sum of values", () => expect(context([0.25, 0.75], [[4, 0], [0, 8]])).toEqual([1, 6]));
+
+test("arrows put head to tail begin at 0 and end at C", () => {
+  const [weights, values] = [[0.25, 0.75], [[4, 0], [0, 8]]];
+  expect(partialSums(weights, values)).toEqual([[0, 0], [1, 0], [1, 6]]);
+  expect(partialSums(weights, values).at(-1)).toEqual(context(weights, values));
+});
+
+test("C is a mean under softmax, and not under sigmoid", () => {
+  expect(isMean(weights("softmax", [2, 1, -1]))).toBe(true);
+  expect(isMean(weights("sigmoid", [2, 1, -1]))).toBe(false);
+});
