@@ -24,6 +24,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.counts import CorpusCounts
 from seq2seq_attn.evaluation.metrics import Metric
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.runs.corpora import read_test
 
@@ -69,7 +70,7 @@ def by_language(scores: Mapping[str, Mapping[str, RunScores]]) -> str:
     """Markdown: a row per language, a column per arm."""
     arms = list(next(iter(scores.values())))
     rows = [[language, *(spread(each[arm].scores) for arm in arms)] for language, each in scores.items()]
-    return markdown(["language", *arms], rows)
+    return markdown_table(["language", *arms], rows)
 
 
 def over_all(scores: Mapping[str, RunScores], baseline: str, contrasts: Sequence[tuple[str, str]] = ()) -> str:
@@ -92,17 +93,12 @@ def over_all(scores: Mapping[str, RunScores], baseline: str, contrasts: Sequence
         shown = [arm, spread(each.scores), f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""]
         rows.append([*shown, *(["baseline", ""] if arm == baseline else cells((arm, baseline)))])
     rows += [[f"{arm} against {other}", "", "", *cells((arm, other))] for arm, other in pairs if other != baseline]
-    return markdown(["arm", "all languages", "95 % interval", "difference", "p"], rows)
+    return markdown_table(["arm", "all languages", "95 % interval", "difference", "p"], rows)
 
 
 def spread(scores: Sequence[float]) -> str:
     """Mean ± standard deviation over the runs."""
     return f"{mean(scores):.1f}" + (f" ± {stdev(scores):.1f}" if len(scores) > 1 else "")
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from seq2seq_attn.report.table import MOST_COLUMNS, markdown_table
 from seq2seq_attn.results.differences import PairedComparison
 from seq2seq_attn.results.results import ArmResult, Results, Spread
 
-MOST_COLUMNS = 9  # more would have to be scrolled
 FOLDED = "parameters", "entropy, bits", "perplexity"  # where the table would be wider
 
 STILL_IMPROVING = "↑ still improving when it stopped, in at least one training run"
@@ -66,7 +66,7 @@ def contrasts_table(results: Results) -> str:
         ]
         for pair in results.contrasts
     ]
-    return _markdown(["contrast", "difference", "p", "detectable"], rows)
+    return markdown_table(["contrast", "difference", "p", "detectable"], rows)
 
 
 def _label(results: Results, index: int) -> str:
@@ -94,12 +94,7 @@ def _p(p: float) -> str:
 
 
 def _of_columns(columns: Mapping[str, Sequence[str]]) -> str:
-    return _markdown(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
-
-
-def _markdown(header: list[str], rows: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
+    return markdown_table(list(columns), zip(*columns.values(), strict=True))
 
 
 if __name__ == "__main__":

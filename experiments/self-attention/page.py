@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
+from seq2seq_attn.report.table import markdown_table
+
 FOLDER = "experiments/self-attention"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 
@@ -26,12 +28,6 @@ def fill(text: str, results: Mapping[str, Any]) -> str:
     return PLACE.sub(replacement, text)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table with its first column on the left and all others on the right."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def picture(name: str, description: str) -> str:
     return f"![{description}](../{FOLDER}/{name}.png)"
 
@@ -48,7 +44,7 @@ def count_tables(found: Mapping[str, Any]) -> list[str]:
 
 def _per_layer(lengths: Sequence[str], values: Mapping[str, Sequence[int]], text: Callable[[int], str]) -> str:
     names = {name: name.partition(",")[0] for name in values}
-    return table(["layer", *lengths], [[names[name], *map(text, each)] for name, each in values.items()])
+    return markdown_table(["layer", *lengths], [[names[name], *map(text, each)] for name, each in values.items()])
 
 
 def order_tables(found: Mapping[str, Any]) -> list[str]:
@@ -60,7 +56,7 @@ def order_tables(found: Mapping[str, Any]) -> list[str]:
     return [
         picture("order", "States of the same words in two orders, as heat maps, and their distances"),
         head,
-        table(["layer", "distance of the states", "95 % interval"], rows),
+        markdown_table(["layer", "distance of the states", "95 % interval"], rows),
     ]
 
 
@@ -85,7 +81,7 @@ def task_tables(found: Mapping[str, Any]) -> list[str]:
         f"Accuracy in %, {_seeds(found)} (with their range), {found['sentences']} sentences for each length. Trained "
         f"on {found['pairs']:,} pairs of up to {found['trained on']} words, {found['epochs']} epochs; {sizes[0]:,} to "
         f"{sizes[-1]:,} parameters. The {len(taken)} runs took {sum(taken) / 60:.0f} minutes beside other work.",
-        table(["task and model", *map(str, found["lengths"])], rows),
+        markdown_table(["task and model", *map(str, found["lengths"])], rows),
         picture("path-trained", "Gradient against distance for the trained encoders"),
         "Gradient in the trained encoders, as above:",
         _gradient_table(found["distances"], found["log10"]),
@@ -109,7 +105,7 @@ def speed_tables(found: Mapping[str, Any]) -> list[str]:
         f"Median of {found['rounds']} rounds of {found['batches']} batches of about {found['batch tokens']:,} target "
         f"tokens (one sentence, if that is longer); memory is the growth of the process in training. Parameters: "
         f"{sizes}.",
-        table(["measured", *map(str, found["lengths"])], rows),
+        markdown_table(["measured", *map(str, found["lengths"])], rows),
     ]
 
 
@@ -131,7 +127,7 @@ def _gradient_table(
             cells = [_with_interval(curve[place]) for place in shown]
             rows.append([name, lengths[name], *cells] if lengths else [f"{group}: {name}", *cells])
     first = ["layer", "longest path"] if lengths else ["task and model"]
-    return table([*first, *(f"distance {distances[place]}" for place in shown)], rows)
+    return markdown_table([*first, *(f"distance {distances[place]}" for place in shown)], rows)
 
 
 def _with_interval(summary: Sequence[float]) -> str:

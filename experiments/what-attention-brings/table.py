@@ -19,11 +19,13 @@ from typing import NamedTuple
 import yaml
 
 from seq2seq_attn.report.figures import Picture, drawing, render
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.differences import Difference, PairedComparison
 from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "README.md"
+TEXTS = "metric", "test set", "source", "read"  # columns of the tables without numbers
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ def gains_table(gains: Sequence[Gain], missing: Sequence[Task], published: dict[
         [task.name, "", "", "not yet run", "", "", "", _published_pair(published.get(task.published))]
         for task in missing
     ]
-    return _markdown(header, rows)
+    return markdown_table(header, rows, TEXTS)
 
 
 def published_table(published: dict[str, dict[str, object]]) -> str:
@@ -224,7 +226,7 @@ def published_table(published: dict[str, dict[str, object]]) -> str:
         ]
         for entry in published.values()
     ]
-    return _markdown(header, rows)
+    return markdown_table(header, rows, TEXTS)
 
 
 def verdict(gains: Sequence[Gain]) -> str:
@@ -262,11 +264,6 @@ def _published_pair(entry: dict[str, object] | None) -> str:
         return ""
     mark = "" if entry["seen"] != "memory" else " ²"
     return f"{entry.get('without', '–')} → {entry.get('with', '–')} {entry['metric']}{mark}"
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:" if name not in ("metric", "test set", "source", "read") else "---" for name in header[1:]]]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (header, rule, *rows))
 
 
 LIGHT = {"text": "#1F2328", "soft": "#6E7781", "grid": "#D8DEE4", "paper": "#FFFFFF", "gain": "#0072B2"}

@@ -193,6 +193,7 @@ def plan(
     output: Path | str | None = None,
     *,
     on: On = "local",
+    evidence: Path | str | None = None,
     **overrides: Any,
 ) -> Plan:
     """What `compare` would train, and how far each run is; nothing is trained or written.
@@ -201,19 +202,23 @@ def plan(
         experiment: See `compare`.
         output: See `compare`.
         on: See `compare`.
+        evidence: See `compare`.
         **overrides: See `compare`.
 
     Returns:
         A table with one row per run: its state ("done", "running", "continues" from a checkpoint or "new"), the epoch,
-        step and validation of its last checkpoint, what it gets of a cluster, and its folder.
+        step and validation of its last checkpoint, what it gets of a cluster, and its folder, or the file of evidence
+        that it is in.
 
     Raises:
-        UserError: There is a mistake in the experiment, or the folder contains something else.
+        UserError: There is a mistake in the experiment, the folder contains something else, or the evidence is of other
+            runs.
     """
     from seq2seq_attn.comparison.compare import plan as planned_runs
 
     grid = _grid(experiment, overrides)
-    return Plan(planned_runs(grid, _place(output, grid.experiment), on))
+    before = None if evidence is None else Path(evidence)
+    return Plan(planned_runs(grid, _place(output, grid.experiment), on, before))
 
 
 class Plan(Answers[Any]):

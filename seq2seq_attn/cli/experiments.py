@@ -177,7 +177,7 @@ def compare(
         prepare(plugin)
         grid = read_experiment(experiment, tuple(overrides or ()))
         if dry_run:
-            answer(s2s.plan(grid, output, on=on))
+            answer(s2s.plan(grid, output, on=on, evidence=evidence))
             return
         if_exists: IfDone = "overwrite" if overwrite else "resume"
         found = s2s.compare(

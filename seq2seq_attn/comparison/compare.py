@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from pydantic import TypeAdapter
@@ -24,7 +25,7 @@ from seq2seq_attn.comparison.experiment import (
 )
 from seq2seq_attn.comparison.launchers import Launcher, On
 from seq2seq_attn.comparison.observe import observe
-from seq2seq_attn.comparison.progress import Row, run_progress
+from seq2seq_attn.comparison.progress import Row, RunProgress, run_progress
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete, refuse_others
 from seq2seq_attn.comparison.tuning import known_trials, search_settings
 from seq2seq_attn.config import TestFiles
@@ -34,8 +35,8 @@ from seq2seq_attn.evaluation.alignment import format_links, symmetrize
 from seq2seq_attn.files.checksums import SUMS
 from seq2seq_attn.files.json_files import STRICT, load_record, save_record
 from seq2seq_attn.files.lock import locked
-from seq2seq_attn.results.curves import CURVES
-from seq2seq_attn.results.evidence import EVIDENCE, Evidence
+from seq2seq_attn.results.curves import CURVES, Curve
+from seq2seq_attn.results.evidence import EVIDENCE, Evidence, RunEvidence
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results
@@ -121,27 +122,53 @@ def compare(
             return results
 
 
-def plan(grid: RunGrid, folder: Path, on: On = "local") -> list[Row]:
+def plan(grid: RunGrid, folder: Path, on: On = "local", evidence: Path | None = None) -> list[Row]:
     """What `compare` would train and how far each run is: trials of `tune` whose settings are known, then the arms.
 
-    UserError as by `compare`, for the folders; nothing is written.
+    UserError as by `compare`, for the folders and the evidence; nothing is written.
     """
     runs = folder / RUNS
     refuse_folder(folder)
     _refuse_other_contents(folder, grid.experiment.name)
-    trials = known_trials(grid, runs)
-    exact = [run for run in grid.runs if grid.experiment.tune is None and not run.match_parameters]
+    if evidence is None:
+        known: dict[tuple[str, int], RunEvidence] = {}
+        trials = known_trials(grid, runs)
+        exact = [run for run in grid.runs if grid.experiment.tune is None and not run.match_parameters]
+    else:
+        grid, known = _with_evidence(grid, evidence)
+        trials, exact = [], [run for run in grid.runs if (run.arm, run.seed) not in known]
     refuse_others([*trials, *exact], runs)
-    # What another configuration will be trained with is not known yet, so what is there must be it.
-    others = [run if run in exact else _as_trained(run, runs) for run in grid.runs]
     rows = []
-    for run in [*trials, *others]:
-        progress = run_progress(runs / run.folder)
-        if is_complete(run, runs):
-            progress = progress._replace(state="done")
+    for run in [*trials, *grid.runs]:
+        place = str(run.folder)
+        if before := known.get((run.arm, run.seed)):
+            progress, place = _at_end(before.curve), f"in {evidence}"
+        else:
+            # What another configuration will be trained with is not known yet, so what is there must be it.
+            run = run if run in [*trials, *exact] else _as_trained(run, runs)
+            progress = run_progress(runs / run.folder)
+            if is_complete(run, runs):
+                progress = progress._replace(state="done")
         resources = {} if on == "local" else {"resources": run.resources.in_words(on)}
-        rows.append(Row(run, progress, resources | {f"folder in {runs}": str(run.folder)}))
+        rows.append(Row(run, progress, resources | {f"folder in {runs}": place}))
     return rows
+
+
+def _at_end(curve: Curve) -> RunProgress:
+    """The last validation of a run that is done."""
+    if not curve.epoch:
+        return RunProgress("done")
+    return RunProgress("done", curve.epoch[-1], None, curve.validation_loss[-1], curve.validation_score[-1])
+
+
+def _with_evidence(grid: RunGrid, evidence: Path) -> tuple[RunGrid, dict[tuple[str, int], RunEvidence]]:
+    """The grid as it is trained beside this evidence, and its runs that are in it."""
+    with TemporaryDirectory() as cache:
+        grid = match_parameters(grid, Cache(Path(cache)))
+    before = Evidence.load(evidence)
+    tuned = known_settings(before, evidence, grid.experiment.tune)
+    grid = with_settings(grid, {arm: each.setting for arm, each in tuned.items()})
+    return grid, reusable(before, evidence, grid)
 
 
 def _as_trained(run: ArmRun, runs: Path) -> ArmRun:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from seq2seq_attn.results.breakdowns import ENOUGH, Breakdown, GroupScore, Rate, Rates
 from seq2seq_attn.results.differences import PairedComparison
 from seq2seq_attn.results.results import MetricRecord, Results
 
 T = TypeVar("T")
+
+
+class _Finding(NamedTuple):
+    """A claim about a pair of arms, and the difference, interval and p-value that it follows from."""
+
+    pair: PairedComparison
+    claim: str
+    evidence: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.claim} ({self.evidence})." if self.evidence else f"{self.claim}."
 
 
 def nothing_learned(results: Results) -> str:
@@ -31,8 +42,8 @@ def conclusion(results: Results) -> list[str]:
     baseline, the groups of sentences in which the two differ, the alignment error rate of the best arm, the arms that
     were stopped too early, and what the number of seeds does not allow.
     """
-    findings = list(_findings(results))
-    return [*findings[:1], *_conditions(results), *findings[1:], *_too_short(results)]
+    findings = [*_compared_arms(results), *_other_findings(results)]
+    return [*map(str, findings[:1]), *_conditions(results), *map(str, findings[1:]), *_too_short(results)]
 
 
 def limits(results: Results) -> list[str]:
@@ -40,15 +51,21 @@ def limits(results: Results) -> list[str]:
     return [*_conditions(results), *_too_short(results)]
 
 
-def _findings(results: Results) -> Iterator[str]:
+def _compared_arms(results: Results) -> list[_Finding]:
+    """Each arm against the baseline, the largest difference first, then the planned contrasts."""
+    if not results.is_learned:
+        return []
+    runs = {arm.name: len(arm.seeds) for arm in results.arms}
+    ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.difference))
+    pairs = [*ordered, *results.contrasts]
+    return [_compared(results, pair, max(runs[pair.arm], runs[pair.baseline])) for pair in pairs]
+
+
+def _other_findings(results: Results) -> Iterator[str]:
     best = results.best
     if not results.is_learned:
         yield nothing_learned(results)
     else:
-        runs = {arm.name: len(arm.seeds) for arm in results.arms}
-        ordered = sorted(results.comparisons, key=lambda pair: -abs(pair.difference))
-        for pair in (*ordered, *results.contrasts):
-            yield _compared(results, pair, max(runs[pair.arm], runs[pair.baseline]))
         if len(results.tested) > 1:
             count = len(results.tested)
             yield f"All p-values are corrected for {count} comparisons (Holm); the intervals are not."
@@ -91,11 +108,19 @@ def introduction(results: Results) -> str:
 
 
 def summary(results: Results) -> list[str]:
-    """The first sentence of the conclusion, and the effect of length on the baseline or best arm, or the next one."""
-    findings = list(_findings(results))
+    """The first finding, then the effect of length on the baseline or best arm, or the next finding; no evidence."""
+    findings = [*(f"{each.claim}." for each in _compared_arms(results)), *_other_findings(results)]
     arms = dict.fromkeys([results.baseline or results.best.name, results.best.name])
     by_length = [each for arm in arms for each in _by_length(results, arm)] if results.is_learned else []
     return list(dict.fromkeys([*findings[:1], *(by_length or findings[1:])[:1]]))
+
+
+def evidence(results: Results) -> str:
+    """What the first finding follows from, as a sentence; "" if nothing was tested."""
+    first = next(iter(_compared_arms(results)), None)
+    if first is None or not first.evidence:
+        return ""
+    return f"{first.pair.arm} against {first.pair.baseline}: {first.evidence}."
 
 
 def missing_runs(results: Results) -> list[str]:
@@ -109,35 +134,37 @@ def missing_runs(results: Results) -> list[str]:
     return [f"{each.arm}, seed {each.seed}{consequence(each.arm)}: {each.reason}" for each in results.missing]
 
 
-def _compared(results: Results, pair: PairedComparison, runs: int) -> str:
+def _compared(results: Results, pair: PairedComparison, runs: int) -> _Finding:
     """The verdict on two arms with at most `runs` runs each; if there is none, what was seen in these runs."""
     metric = results.main
     difference = f"{metric.text(pair.difference, '+')} {metric.label}"
     gap = f"{metric.text(abs(pair.difference))} {metric.label}"
     low, high = (metric.text(limit, "+") for limit in pair.interval)
     if pair.low == pair.high == pair.difference == 0:
-        return f"{pair.arm} and {pair.baseline} score the same on every resample of the test set."
+        return _Finding(pair, f"{pair.arm} and {pair.baseline} score the same on every resample of the test set")
     if pair.joint is not None:
-        evidence = f" (95 % interval {low} to {high} over training runs and sentences, {_p(pair.joint.p_holm)})"
+        evidence = f"95 % interval {low} to {high} over training runs and sentences, {_p(pair.joint.p_holm)}"
         verdict = results.verdict(pair)
         if verdict != "undecided":
-            return f"{pair.arm} is {verdict} than {pair.baseline} by {gap}{evidence}."
+            return _Finding(pair, f"{pair.arm} is {verdict} than {pair.baseline} by {gap}", evidence)
         power = (
             f"; an experiment like this detects a true difference of {metric.text(pair.joint.detectable)} with 80 % "
             "power"
             if pair.joint.detectable
             else ""
         )
-        return f"{pair.arm} does not differ significantly from {pair.baseline}: {difference}{evidence}{power}."
+        claim = f"{pair.arm} does not differ significantly from {pair.baseline}"
+        return _Finding(pair, claim, f"{difference}, {evidence}{power}")
     these = "this training" if runs == 1 else "these training runs"
     if pair.p_reported is None:
         seen = f"{pair.arm} differs from {pair.baseline} by {difference} in {these}"
-        return f"{seen}; a single test sentence allows no test."
-    evidence = f" (95 % interval {low} to {high} over test sentences, {_p(pair.p_reported)})"
+        return _Finding(pair, f"{seen}; a single test sentence allows no test")
+    evidence = f"95 % interval {low} to {high} over test sentences, {_p(pair.p_reported)}"
     if pair.differs_in_these_runs:
         more = "higher" if pair.difference > 0 else "lower"
-        return f"{pair.arm} scored {gap} {more} than {pair.baseline} in {these}{evidence}."
-    return f"{pair.arm} does not differ significantly from {pair.baseline} in {these}: {difference}{evidence}."
+        return _Finding(pair, f"{pair.arm} scored {gap} {more} than {pair.baseline} in {these}", evidence)
+    claim = f"{pair.arm} does not differ significantly from {pair.baseline} in {these}"
+    return _Finding(pair, claim, f"{difference}, {evidence}")
 
 
 def _too_few(results: Results) -> str | None:

@@ -26,7 +26,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import CrossAttention, HeadMeasures
 from seq2seq_attn.report.charts import breakdown_chart, learning_curve_charts, length_chart, score_chart
 from seq2seq_attn.report.columns import columns, head_columns, signature_header
-from seq2seq_attn.report.conclusion import conclusion, introduction, limits, summary
+from seq2seq_attn.report.conclusion import conclusion, evidence, introduction, limits, summary
 from seq2seq_attn.report.figures import render
 from seq2seq_attn.report.font_choice import SUBSET, embeddable
 from seq2seq_attn.report.html_attention import (
@@ -78,6 +78,7 @@ def html_page(contents: Contents) -> str:
         results=results,
         styles={arm.name: style for style, arm in enumerate(results.arms)},
         summary=[introduction(results), *summary(results)],
+        evidence=evidence(results),
         conclusion=[each for each in conclusion(results) if each not in limits(results)],
         limits=limits(results),
         columns=shown,

@@ -68,27 +68,30 @@ def markdown(results: Results) -> str:
     """The table and its notes as GitHub Markdown, every column but the main ones folded; then the breakdowns."""
     arm, *rest = shown = columns(results)
     main, more = [arm, *(each for each in rest if not each.optional)], [each for each in rest if each.optional]
-    lines = [f"# {results.experiment}", "", *_markdown(main), ""]
+    lines = [f"# {results.experiment}", "", _markdown(main), ""]
     lines += [f"- {column.meaning}" for column in main if column.meaning]
     lines += ["", "<details>", f"<summary>{'More columns, and how' if more else 'How'} this was measured</summary>", ""]
     for first in range(0, len(more), MOST_COLUMNS - 1):
-        lines += [*_markdown([arm, *more[first : first + MOST_COLUMNS - 1]]), ""]
+        lines += [_markdown([arm, *more[first : first + MOST_COLUMNS - 1]]), ""]
     lines += [f"- {column.meaning}" for column in more if column.meaning]
     lines += [*(f"- {note}" for note in provenance(results, shown)), "", "</details>"]
     tables = list(breakdown_tables(results))
     if tables:
         lines += ["", "## Where the arms differ", "", explained(results)]
     for table in tables:
-        lines += ["", f"### {table.name.capitalize()}", "", table.meaning, "", *_markdown(table.columns)]
+        lines += ["", f"### {table.name.capitalize()}", "", table.meaning, "", _markdown(table.columns)]
     return "\n".join([*lines, ""])
 
 
-def _markdown(shown: Sequence[Column]) -> list[str]:
-    return [
-        _line(column.header for column in shown),
-        _line(["---", *["---:"] * (len(shown) - 1)]),
-        *(_line(cell.line for cell in row) for row in zip(*(column.cells for column in shown), strict=True)),
-    ]
+def _markdown(shown: Sequence[Column]) -> str:
+    rows = zip(*(column.cells for column in shown), strict=True)
+    return markdown_table([column.header for column in shown], [[cell.line for cell in row] for row in rows])
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Iterable[str]], left: Collection[str] = ()) -> str:
+    """GitHub Markdown with numbers on the right; the first column and those whose headers are in `left` hold text."""
+    rule = ["---", *("---" if each in left else "---:" for each in header[1:])]
+    return "\n".join(map(_line, (header, rule, *rows)))
 
 
 def terminal(results: Results, width: int = 120) -> RenderableType:

@@ -11,7 +11,7 @@ from toy_experiment import EXPERIMENT
 import seq2seq_attn as s2s
 from seq2seq_attn.analysis.word_alignment import BidirectionalLinks
 from seq2seq_attn.comparison import compare as comparing
-from seq2seq_attn.comparison.compare import compare
+from seq2seq_attn.comparison.compare import compare, plan
 from seq2seq_attn.comparison.evidence import known_settings, recompute
 from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
 from seq2seq_attn.comparison.samplers import Random
@@ -235,6 +235,32 @@ def test_evidence_of_runs_with_another_scorer_or_other_links_is_refused(values, 
         (tmp_path / name).write_text(before, encoding="utf-8")
     (tmp_path / "links").unlink()
     assert recompute(tmp_path / "first").differences == []
+
+
+def test_a_plan_has_the_runs_of_the_evidence_as_done_and_refuses_what_the_comparison_refuses(folder, values, tmp_path):
+    """Also an arm whose width follows from the others, and which is in the evidence with another one."""
+    evidence = folder / EVIDENCE
+
+    def planned(more=(), **changes):
+        grid = experiment_grid({**values, "seeds": [1, 2, 3], **changes}, overrides=more)
+        return plan(grid, tmp_path / "new", evidence=evidence)
+
+    before = sorted(tmp_path.rglob("*"))
+    rows = planned()
+    states = {(arm, seed): "new" if seed == 3 else "done" for arm in ("distracted", "attention") for seed in (1, 2, 3)}
+    assert {(row.run.arm, row.run.seed): row.progress.state for row in rows} == states
+    for run in Evidence.load(evidence).arms[0].runs:
+        (row,) = (each for each in rows if (each.run.arm, each.run.seed) == ("distracted", run.seed))
+        assert (row.progress.epoch, row.progress.score) == (run.curve.epoch[-1], run.curve.validation_score[-1])
+        assert str(evidence) in str(row.more)
+    with pytest.raises(UserError, match=r"arm 'distracted' was trained with training\.max_epochs=2, not 3"):
+        planned(("training.max_epochs=3",))
+    with pytest.raises(UserError, match=r"arm 'attention' was not tuned; compare without --evidence"):
+        planned(tune={"arms": ["attention"], "values": {"training.label_smoothing": [0.0, 0.1]}})
+    wider = {**values["arms"]["distracted"], "match_parameters": True}
+    with pytest.raises(UserError, match=r"arm 'distracted' was trained with model\.decoder\.hidden_size=10, not 12;"):
+        planned(arms={**values["arms"], "distracted": wider})
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_evidence_without_the_search_that_the_experiment_asks_for_is_refused(folder, values, tmp_path):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seq2seq_attn.report.conclusion import conclusion, missing_runs
+from seq2seq_attn.report.conclusion import conclusion, evidence, missing_runs, summary
 from seq2seq_attn.results.breakdowns import Breakdown, Breakdowns, GroupResult, GroupScore, Rate, Rates
 from seq2seq_attn.results.differences import JointTest, PairedComparison, Significance
 from seq2seq_attn.results.results import ArmResult, MetricRecord, MissingRun, Results, Spread
@@ -61,19 +61,35 @@ OVER = "95 % interval +0.5 to +3.5 over training runs and sentences"
         (
             2.0,
             jointly(0.05),
-            f"a does not differ significantly from b: +2.0 BLEU ({OVER}, p = 0.050); an experiment like this "
-            "detects a true difference of 4.1 with 80 % power.",
+            f"a does not differ significantly from b (+2.0 BLEU, {OVER}, p = 0.050; an experiment like this detects a "
+            "true difference of 4.1 with 80 % power).",
         ),
         (
             2.0,
             jointly(0.3, detectable=None),
-            f"a does not differ significantly from b: +2.0 BLEU ({OVER}, p = 0.300).",
+            f"a does not differ significantly from b (+2.0 BLEU, {OVER}, p = 0.300).",
         ),
     ],
 )
 def test_the_joint_test_alone_says_which_arm_is_better(difference, joint, sentence):
     for p_of_these_runs in (0.0001, 0.9):
         assert sentences_for(pair(difference, 1.0, 3.0, p_of_these_runs, joint))[0] == sentence
+
+
+def test_the_summary_is_the_conclusion_without_intervals_and_p_values_which_are_a_sentence_of_their_own():
+    def results(*comparisons):
+        lengths = Breakdown("source length", "", ("1-10", "11-20"), {name: bands()[:2] for name in "ab"})
+        arms = (arm("a", 30.0), arm("b", 20.0))
+        return AgainstB("toy", (BLEU,), 82, arms, comparisons, lengths, {}, "", "", "")
+
+    found = results(pair(2.0, 1.0, 3.0, 0.01, jointly(0.0002)))
+    assert summary(found) == ["a is better than b by 2.0 BLEU.", conclusion(found)[-1]]
+    assert evidence(found) == f"a against b: {OVER}, p < 0.001."
+    undecided = results(pair(2.0, 1.0, 3.0, 0.01, jointly(0.3)))
+    assert summary(undecided)[0] == "a does not differ significantly from b."
+    assert evidence(undecided).startswith(f"a against b: +2.0 BLEU, {OVER}, p = 0.300; an experiment like this detects")
+    for untested in (results(), results(pair(0.0, 0.0, 0.0, 1.0))):
+        assert evidence(untested) == ""
 
 
 SENTENCES = "95 % interval {} over test sentences, p {}"
@@ -92,8 +108,8 @@ SENTENCES = "95 % interval {} over test sentences, p {}"
         ),
         (
             (0.4, -0.3, 1.1, 0.05),
-            "a does not differ significantly from b in this training: +0.4 BLEU "
-            f"({SENTENCES.format('-0.3 to +1.1', '= 0.050')}).",
+            "a does not differ significantly from b in this training "
+            f"(+0.4 BLEU, {SENTENCES.format('-0.3 to +1.1', '= 0.050')}).",
         ),
     ],
 )
@@ -112,7 +128,7 @@ def test_without_randomization_the_corrected_p_value_of_the_bootstrap_decides_wh
     def sentence(p, p_holm):
         return sentences_for(PairedComparison("a", "b", 1.2, 0.1, 2.3, p, p_holm), arms=arms)[0]
 
-    assert sentence(0.04, 0.12).startswith("a does not differ significantly from b in these training runs: +1.2")
+    assert sentence(0.04, 0.12).startswith("a does not differ significantly from b in these training runs (+1.2 BLEU, ")
     assert sentence(0.04, 0.12).endswith("p = 0.120).")
     assert sentence(0.01, 0.03).startswith("a scored 1.2 BLEU higher than b in these training runs")
 

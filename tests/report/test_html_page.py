@@ -11,7 +11,7 @@ import pytest
 from html_tree import parse
 
 from seq2seq_attn.report import html_page as html_page_module
-from seq2seq_attn.report.conclusion import conclusion, summary
+from seq2seq_attn.report.conclusion import conclusion, evidence, summary
 from seq2seq_attn.report.html_attention import ArmView, StepView, TranslationPath
 from seq2seq_attn.report.html_page import html_page
 from seq2seq_attn.report.table import markdown
@@ -79,6 +79,8 @@ def test_question_conclusion_and_reproduction_are_shown(tree, folder, all_values
     assert leads[0].startswith("3 models, called arms, were each trained 2 times and tested on the same 12 sentences;")
     assert leads[1:] == summary(results)
     assert len(leads) == 3
+    assert not any("95 %" in each for each in leads)  # which students need not know; it follows in a paragraph
+    assert tree.one("header").one("p", "evidence").text == evidence(results)
     reproduction = tree.id("reproduction").text
     for text in ("seq2seq-attn compare toy.yaml 'seeds=[1,2]'", "abc1234", "two cores", "Seeds 1, 2", "ar:10000"):
         assert text in reproduction
