@@ -235,13 +235,14 @@ def verdict(gains: Sequence[Gain]) -> str:
     points = f"by {better[0]:.1f} to {better[-1]:.1f} points"
     found = [f"Attention is better on {len(better)} of {len(gains)} tasks, {points}."]
     others = {
-        "It is worse on {}.": [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0],
-        "The training runs do not tell on {}.": [gain for gain in gains if not gain.decided and gain.seeds > 1],
-        "So far there is one training run on {}.": [gain for gain in gains if gain.seeds == 1],
+        "On {}, it is worse.": [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0],
+        "On {}, the training runs do not tell which is better.": [gain for gain in gains if not gain.decided and gain.seeds > 1],
+        "On {}, there is one training run of each so far.": [gain for gain in gains if gain.seeds == 1],
     }
-    found += (
-        sentence.format("; ".join(f"*{gain.name}*" for gain in each)) for sentence, each in others.items() if each
-    )
+    for sentence, each in others.items():
+        *first, last = [f"*{gain.name}*" for gain in each] or [""]
+        if last:
+            found.append(sentence.format(f"{', '.join(first)} and {last}" if first else last))
     return f"**{' '.join(found)}**"
 
 
