@@ -357,9 +357,14 @@ class TrainedModel:
     def text_source(self, what: str) -> Codec:
         """The codec of the source. UserError, which begins with `what`: the source of this model is not text."""
         if not isinstance(self.source, Codec):
-            kind = "is not" if self.config.source is None else f"is {self.config.source.kind}"
+            kind = "is not" if self.config.source is None else f"is {self.reads}"
             raise UserError(f"{what} needs a source of text alone, and that of this model {kind}")
         return self.source
+
+    @property
+    def reads(self) -> str:
+        """What the source is: text, or the kind of its front end, such as speech."""
+        return "text" if self.config.source is None else self.config.source.kind
 
     def source_labels(self, line: str, states: int | None = None, *, is_cut: bool = True) -> tuple[str, ...]:
         """What to call each position of a line, such as its tokens; none for a blank line.
@@ -512,6 +517,7 @@ class TrainedModel:
         """What a page needs to know of the model, as JSON."""
         return {
             "kind": self.config.model.kind,
+            "reads": self.reads,
             "parameters": self.parameters(),
             "heads": [context.heads for context in self.translator.contexts_that_read()],  # of each layer that attends
             "max_length": self.config.data.max_length,  # source tokens

@@ -12,6 +12,7 @@ from seq2seq_attn.analysis.neighbors import Neighbor
 from seq2seq_attn.analysis.stepwise import Continuation, DecodedStep
 from seq2seq_attn.api.answers import PairScore
 from seq2seq_attn.corpora.placeholders import Placed
+from seq2seq_attn.results.seen import SeenSource
 from seq2seq_attn.runs.requests import Constraint, Replacement
 from seq2seq_attn.strict import Strict
 
@@ -162,6 +163,8 @@ class StepsAnswer(ModelAnswer):
     text: str  # of the target
     log_probability: float  # ln p(target | source)
     steps: list[DecodedStep]  # one for each token
+    seen: SeenSource | None = None  # with a source that is not text: what it looks and sounds like
+    grid: int | None = None  # with one: the rows of its states, of which there is one unless it is an image
 
 
 class HypothesesAnswer(ModelAnswer):
@@ -185,6 +188,7 @@ class AboutModel(Strict):
     source: str  # language code
     target: str  # language code
     kind: str  # family, as recurrent
+    reads: str  # text, or the kind of a source that is sent as a file: speech, image, frames
     parameters: int  # how many numbers it has
     heads: list[int]  # of each layer that attends to the source
     max_length: int  # source tokens

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs.requests import SourceLine, rules_of
 from seq2seq_attn.serve import Settings, requests, tasks
@@ -59,33 +59,45 @@ class Call(Generic[Body]):
     def settings(self) -> Settings:
         return self.server.settings
 
-    async def lengths(self, codec: Codec, lines: Sequence[Lines], most: int | None = None, name: str = "") -> list[int]:
-        """The tokens of each line, text or tokens. ApiError: there are too many lines, or too many tokens in one."""
+    async def lengths(
+        self, front_end: FrontEnd, lines: Sequence[Lines], most: int | None = None, name: str = "", unit: str = "tokens"
+    ) -> list[int]:
+        """The positions of each line, text or tokens. ApiError: there are too many lines, or too many in one."""
         if len(lines) > self.settings.max_lines:
             limit = f"this server takes at most {self.settings.max_lines} at once"
             raise ApiError(413, f"{len(lines)} lines; {limit}")
         most = self.settings.max_tokens if most is None else most
 
-        def count() -> list[int]:
-            return [len(codec.pieces(line) if isinstance(line, str) else line) for line in lines]
+        def count(line: Lines) -> int:
+            if not isinstance(line, str):
+                return len(line)
+            (item,) = front_end.items([line])
+            return max(0, front_end.length(item))  # the item of a blank line is empty
 
-        lengths = await asyncio.to_thread(count)
+        lengths = await asyncio.to_thread(lambda: list(map(count, lines)))
         for number, length in enumerate(lengths, start=1):
             if length > most:
                 place = name or f"line {number}"
-                raise ApiError(400, f"{place}: {length} tokens; at most {most} are translated, so split it")
+                raise ApiError(400, f"{place}: {length} {unit}; at most {most} are translated, so split it")
         return lengths
 
     async def source_lengths(self, served: ServedModel, lines: Sequence[Lines]) -> list[int]:
-        """As `lengths`, for what a model is to predict from; it reads no more tokens than in training."""
-        most = min(self.settings.max_tokens, served.model.config.data.max_length)
-        return await self.lengths(served.model.trained.text_source("serve"), lines, most)
+        """As `lengths`, for what a model is to predict from; it reads no more positions than in training."""
+        return await self._source_lengths(
+            served, lines, min(self.settings.max_tokens, served.model.config.data.max_length)
+        )
+
+    async def _source_lengths(self, served: ServedModel, lines: Sequence[Lines], most: int) -> list[int]:
+        """At most this many tokens; of files, the frames or columns that the model was trained on."""
+        config, front_end = served.model.config, served.model.trained.source
+        if config.source is None:
+            return await self.lengths(front_end, lines, most)
+        return await self.lengths(front_end, lines, config.data.max_length, unit=config.source.unit)
 
     async def pair_lengths(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """As `lengths`, for the longer side of each pair."""
-        trained = self.served.model.trained
-        sources = await self.lengths(trained.text_source("serve"), [source for source, _ in pairs])
-        targets = await self.lengths(trained.target, [target for _, target in pairs])
+        sources = await self._source_lengths(self.served, [source for source, _ in pairs], self.settings.max_tokens)
+        targets = await self.lengths(self.served.model.trained.target, [target for _, target in pairs])
         return list(map(max, sources, targets))
 
     async def run(self, task: Task, items: Sequence[Any], lengths: Sequence[int], work: int) -> list[Any]:

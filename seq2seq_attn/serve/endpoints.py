@@ -29,6 +29,7 @@ from seq2seq_attn.serve.batches import StoppingError
 from seq2seq_attn.serve.calls import Call, Endpoints
 from seq2seq_attn.serve.guard import STOPPING
 from seq2seq_attn.serve.requests import ApiError
+from seq2seq_attn.serve.sent_files import seen
 from seq2seq_attn.serve.tasks import Task, search_work
 
 ENDPOINTS = Endpoints()
@@ -117,7 +118,8 @@ async def steps(call: Call[Any]) -> dict[str, Any]:
     arguments, length, work = await _arguments(call)
 
     def answer(model: Model) -> dict[str, Any]:
-        return vars(decoded(model.trained, call.body.source, decode_steps(model.trained, **arguments)))
+        found = decoded(model.trained, call.body.source, decode_steps(model.trained, **arguments))
+        return vars(found) | seen(model.trained, call.body.source)
 
     return dict(await call.answer(answer, length, work))
 
@@ -173,7 +175,10 @@ async def _events(
 ) -> AsyncIterator[str]:
     """The first step and those after it, each computed when the one before has been sent, and the whole at the end."""
     served, tokens, total = call.served, list[str](), 0.0
-    yield _event("start", {"model": served.name, "source": source_tokens(served.model.trained, call.body.source)})
+    trained, source = served.model.trained, call.body.source
+    states = None if step is None or step.weights is None else len(step.weights)
+    about = {"source": source_tokens(trained, source, states)} | seen(trained, source)
+    yield _event("start", {"model": served.name} | about)
     while step is not None:
         tokens.append(step.token)
         total += step.log_probability

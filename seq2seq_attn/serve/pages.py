@@ -59,13 +59,19 @@ class _RecordSchema(DescribedSchema):
     """A NamedTuple is an object, as `plain` writes it."""
 
     def call_schema(self, schema: Any) -> JsonSchemaValue:
-        own = super().call_schema(schema)
-        for name, meaning in comments(schema["function"]).items():
-            own["properties"][name]["description"] = meaning
-        return own
+        return _described(super().call_schema(schema), schema["function"])
+
+    def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
+        return _described(super().dataclass_schema(schema), schema["cls"])
 
     def arguments_schema(self, schema: Any) -> JsonSchemaValue:
         return self.kw_arguments_schema(schema["arguments_schema"], None)
+
+
+def _described(schema: JsonSchemaValue, record: type) -> JsonSchemaValue:
+    for name, meaning in comments(record).items():
+        schema["properties"][name]["description"] = meaning
+    return schema
 
 
 def docs_page(openapi: dict[str, Any]) -> str:

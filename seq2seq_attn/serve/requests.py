@@ -208,7 +208,9 @@ async def _bytes(request: Request, limit: int) -> bytes:
             break
     if size > limit:
         raise ApiError(
-            413, f"the body has more than {limit:,} bytes, the limit of this server; send fewer lines at once"
+            413,
+            f"the body has more than {limit:,} bytes, the limit of this server (serve --max-body); send fewer lines at "
+            f"once, or smaller files",
         )
     return b"".join(parts)
 

@@ -20,6 +20,7 @@ from seq2seq_attn.runs.model import with_lexicon
 from seq2seq_attn.runs.requests import SourceLine
 from seq2seq_attn.search.interruptible import AtStep
 from seq2seq_attn.serve.batches import StoppingError
+from seq2seq_attn.serve.sent_files import SentFiles, sample_files
 
 LINES, HYPOTHESES = 64, 320  # that are decoded together at most: a step of them takes some hundredths of a second
 
@@ -39,10 +40,15 @@ class ServedModel:
     @classmethod
     def load(cls, name: str, model: Model, languages: tuple[str, str], say: Say) -> ServedModel:
         """The model with its lexicon, if its configuration has a shortlist; both are ready for the first request."""
-        model.trained.text_source(f"{name}: serve")  # a line of another source would name a file of this machine
-        trained = with_lexicon(model.trained, model.folder, say=say)
+        trained, test = model.trained, model.config.data.test
+        if trained.source.names_files:
+            trained, examples = replace(trained, source=SentFiles(trained.source, trained.reads)), sample_files(test)
+        else:
+            trained.text_source(f"{name}: serve")
+            examples = sample_pairs(test)
+        trained = with_lexicon(trained, model.folder, say=say)
         trained.for_inference()
-        return cls(name, replace(model, trained=trained), *languages, sample_pairs(model.config.data.test))
+        return cls(name, replace(model, trained=trained), *languages, examples)
 
     def asking(self, at_step: AtStep) -> Model:
         """The model, which calls this function before every step."""

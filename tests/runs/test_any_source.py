@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from seq2seq_attn.results.examples import EXAMPLES
 from seq2seq_attn.runs import plugin
 from seq2seq_attn.runs.corpora import Cache, cached_front_ends, cached_pairs, load_front_ends
 from seq2seq_attn.runs.folder import read_config
-from seq2seq_attn.serve.tasks import ServedModel
+from seq2seq_attn.serve.sent_files import SentFiles, as_line
 from seq2seq_attn.strict import override, parse
 
 FRAMES = Path(__file__).parents[2] / "examples" / "frames.py"
@@ -348,13 +349,21 @@ def test_options_that_need_text_are_refused_in_one_line(values, changes):
         lambda model, line: model.export("html", model.folder.parent / "page.html"),
         lambda model, line: model.translate([line], shortlist=5),
         lambda model, line: model.translate([line], replace_unknown=True),
-        lambda model, line: ServedModel.load("frames", model, ("", ""), print),
     ],
 )
 def test_what_needs_text_is_refused_in_one_line(model, data, use):
     with pytest.raises(UserError, match="needs a source of text") as refused:
         use(model, str(data / "test-1.npy"))
     assert "\n" not in str(refused.value)
+
+
+def test_a_server_reads_files_that_clients_send_by_the_same_front_end(model, data):
+    path = data / "test-1.npy"
+    sent = replace(model.trained, source=SentFiles(model.trained.source, model.trained.reads))
+    np.testing.assert_array_equal(sent.source.encode(as_line(path)), model.trained.source.encode(str(path)))
+    for method in ("labels", "words", "word_indices"):
+        assert getattr(sent.source, method)(as_line(path)) == getattr(model.trained.source, method)(str(path))
+    assert sent.source_labels(as_line(path), 2) == model.trained.source_labels(str(path), 2)
 
 
 def test_the_target_alone_starts_from_vectors(values, tmp_path):

@@ -1,0 +1,132 @@
+"""Recordings, images and arrays, which clients send as they are, for models whose lines name files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mimetypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from seq2seq_attn.config import TestFiles
+from seq2seq_attn.corpora.display import Display
+from seq2seq_attn.corpora.encoded import Item, Items
+from seq2seq_attn.corpora.front_end import FrontEnd
+from seq2seq_attn.corpora.source import Source
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.results.seen import SeenSource
+from seq2seq_attn.runs.corpora import read_test
+from seq2seq_attn.runs.model import TrainedModel
+
+EXAMPLES = 5  # of the test set
+LONGEST_EXAMPLE = 1 << 18  # bytes of a file; the list of models has all of them
+
+
+class SentFiles(FrontEnd):
+    """The front end of a model whose lines name files, for lines that are the files themselves.
+
+    A line is `data:TYPE;base64,CONTENT` (RFC 2397). The content is in a file of its own for as long as something reads
+    it. A line of any other form is refused, so that no client can name a file of this machine.
+
+    Args:
+        inner: The front end of the model.
+        kind: What it reads, as the configuration names it.
+    """
+
+    def __init__(self, inner: FrontEnd, kind: str) -> None:
+        self.inner, self.kind, self.marks = inner, kind, inner.marks
+
+    @contextmanager
+    def _file(self, line: str) -> Iterator[str]:
+        """The path of the content. UserError: the line has none; an error of the block does not name the path."""
+        kind, content = self._content(line)
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            path = Path(folder) / f"source{mimetypes.guess_extension(kind) or ''}"
+            path.write_bytes(content)
+            try:
+                yield str(path)
+            except UserError as error:
+                raise UserError(str(error).replace(str(path), "the file that was sent")) from None
+
+    def _content(self, line: str) -> tuple[str, bytes]:
+        """The type of a file, and what is in it."""
+        head, comma, content = line.partition(",")
+        if not (comma and head.startswith("data:") and head.endswith(";base64")):
+            raise UserError(
+                f"this model reads {self.kind}, not text or paths: send the file itself as a line "
+                f"data:TYPE;base64,CONTENT, such as data:audio/wav;base64,UklGR..."
+            )
+        try:
+            return head[len("data:") : -len(";base64")], base64.b64decode(content, validate=True)
+        except binascii.Error as error:
+            raise UserError(f"the file that was sent is not in base64: {error}") from None
+
+    @property
+    def size(self) -> Any:
+        return self.inner.size
+
+    def encode(self, line: str) -> Item:
+        with self._file(line) as path:
+            return self.inner.encode(path)
+
+    def collate(self, items: Items) -> Source:
+        return self.inner.collate(items)
+
+    def labels(self, line: str) -> list[str]:
+        with self._file(line) as path:
+            return self.inner.labels(path)
+
+    def display(self, line: str) -> Display | None:
+        with self._file(line) as path:
+            return self.inner.display(path)
+
+    def words(self, line: str) -> list[str]:
+        with self._file(line) as path:
+            return self.inner.words(path)
+
+    def word_indices(self, line: str) -> list[int]:
+        with self._file(line) as path:
+            return self.inner.word_indices(path)
+
+    def length(self, item: Any) -> int:
+        return self.inner.length(item)
+
+    def cut(self, item: Any, limit: int) -> Any:
+        return self.inner.cut(item, limit)
+
+    def rules(self) -> Any:
+        return self.inner.rules()
+
+
+def seen(model: TrainedModel, source: str | Sequence[str]) -> dict[str, Any]:
+    """What a client shows of a source that is not text, and how many rows its states are; nothing of text."""
+    display = model.display(source) if isinstance(source, str) else None
+    if display is None or not isinstance(source, str):
+        return {}
+    return {"seen": SeenSource.of(display, len(model.source_labels(source))), "grid": model.rows(source)}
+
+
+def as_line(path: Path) -> str:
+    """The line with which a client sends a file."""
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def sample_files(files: TestFiles | None) -> Sequence[dict[str, Any]]:
+    """Some pairs of the test set with what their files hold; none where these cannot be read, or are large."""
+    if files is None:
+        return []
+    try:
+        pairs = read_test(files).pairs
+        every = max(1, len(pairs) // EXAMPLES)
+        chosen = [(Path(pairs.source[i]), pairs.target[i]) for i in range(0, len(pairs), every)][:EXAMPLES]
+        return [
+            {"source": as_line(path), "target": target, "links": None}
+            for path, target in chosen
+            if path.stat().st_size <= LONGEST_EXAMPLE
+        ]
+    except (UserError, OSError):
+        return []  # the run was moved away from its data
