@@ -236,7 +236,9 @@ def verdict(gains: Sequence[Gain]) -> str:
     found = [f"Attention is better on {len(better)} of {len(gains)} tasks, {points}."]
     others = {
         "On {}, it is worse.": [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0],
-        "On {}, the training runs do not tell which is better.": [gain for gain in gains if not gain.decided and gain.seeds > 1],
+        "On {}, the training runs do not tell which is better.": [
+            gain for gain in gains if not gain.decided and gain.seeds > 1
+        ],
         "On {}, there is one training run of each so far.": [gain for gain in gains if gain.seeds == 1],
     }
     for sentence, each in others.items():

@@ -21,6 +21,7 @@ from seq2seq_attn.analysis.step_interventions import (
     other_sources,
 )
 from seq2seq_attn.corpora.encoded import Item
+from seq2seq_attn.corpora.unknown_words import ReadAs
 from seq2seq_attn.corpora.vocabulary import EOS, PAD, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.intervened import Attended, IntervenedModel
@@ -63,7 +64,8 @@ class DecodedStep(NamedTuple):
 class DecodedSteps:
     """A translation with all of its steps."""
 
-    source: tuple[str, ...]  # tokens, `</s>` last
+    source: tuple[str, ...]  # tokens, `WORD (<unk>)` for an unknown one, `</s>` last
+    read_as: tuple[ReadAs, ...]  # the words of the source that are read otherwise than they are written
     text: str
     log_probability: float  # ln p(translation | source), tokens of the prefix included
     steps: tuple[DecodedStep, ...]
@@ -172,6 +174,7 @@ def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[De
     states = next((len(step.weights) for step in found if step.weights is not None), None)
     return DecodedSteps(
         source_tokens(model, source, states),
+        read_as(model, source),
         codec.decode(codec.vocabulary.lookup_indices(step.token for step in found)),
         sum(step.log_probability for step in found),
         found,
@@ -182,6 +185,11 @@ def source_tokens(model: TrainedModel, source: str | Sequence[str], states: int 
     """The tokens that the decoder reads, `</s>` last; of another source, what its states are called."""
     item = source_item(model, source)
     return model.source_labels(source, states) if isinstance(source, str) else (*source[: len(item) - 1], SPECIALS[EOS])
+
+
+def read_as(model: TrainedModel, source: str | Sequence[str]) -> tuple[ReadAs, ...]:
+    """The words of a source that are read otherwise than they are written; none if it is given as tokens."""
+    return tuple(model.source.read_as(source)) if isinstance(source, str) else ()
 
 
 def source_item(model: TrainedModel, source: str | Sequence[str]) -> Item:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from seq2seq_attn.analysis.attention_files import END, NO_WEIGHTS, TokenAttention, forced_attention
+from seq2seq_attn.analysis.attention_files import NO_WEIGHTS, TokenAttention, forced_attention
 from seq2seq_attn.corpora.codec import Codec, load_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
@@ -52,7 +52,7 @@ def token_attention(model: TrainedModel, source: str, target: str, layers: Itera
     of_source, of_target = model.source_words(source, states), model.target_of(source).word_indices(target)
     return CrossAttention(
         model.source_labels(source, states, is_cut=False),
-        (*model.target_of(source).pieces(target), END),
+        tuple(model.target_of(source).labels(target)),
         arrays,
         Words(tuple(model.source.words(source)), (*of_source, *[None] * (states - len(of_source)))),
         Words(tuple(target.split()), (*of_target, *[None] * (targets - len(of_target)))),

@@ -44,7 +44,7 @@ class Translation(NamedTuple):
     source: str
     candidates: tuple[Candidate, ...]  # best first; none for a blank source
     token_attention: TokenAttention | None = None  # of all candidates; None unless weights were requested
-    tokens: tuple[str, ...] = ()  # that the model read, `</s>` last; none for a blank source
+    tokens: tuple[str, ...] = ()  # that the model read, an unknown one as `WORD (<unk>)`, `</s>` last
     unknown: tuple[str, ...] = ()  # the words that are unknown to the model, which reads `<unk>` for them
     sentences: tuple[Translation, ...] = ()  # with `split_sentences`: those of the line, each a source of its own
 

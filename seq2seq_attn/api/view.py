@@ -23,7 +23,6 @@ from seq2seq_attn.api.answers import Alignments, PairLinks
 from seq2seq_attn.api.heads import HeadTable
 from seq2seq_attn.api.tables import Answers
 from seq2seq_attn.corpora.display import Display
-from seq2seq_attn.corpora.unknown_words import stand_in
 from seq2seq_attn.errors import UserError, shown
 from seq2seq_attn.evaluation.alignment import Gold, GoldCorpus, Links, parse_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import (
@@ -225,13 +224,10 @@ def view_of(sentence: TokenAttention) -> AttentionView:
 
 
 def forced_view(model: TrainedModel, source: str, target: str, layers: Sequence[Any]) -> AttentionView:
-    """The weights with which a model predicts a target, whose unknown tokens are shown as `WORD (<unk>)`."""
+    """The weights with which a model predicts a target. A token that is unknown, on either side, is `WORD (<unk>)`."""
     from seq2seq_attn.analysis.word_alignment import token_attention
 
-    found = token_attention(model, source, target, layers)
-    known = model.target_of(source).vocabulary
-    labels = tuple(each if each in known else stand_in(each) for each in found.target)
-    view = replace(AttentionView(**vars(found)), target=labels)
+    view = AttentionView(**vars(token_attention(model, source, target, layers)))
     return replace(view, display=model.display(source, is_cut=False), grid=model.rows(source))
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq_attn.analysis.attention_files import END
 from seq2seq_attn.analysis.beam_trace import example_lines, trace_pair
 from seq2seq_attn.analysis.word_alignment import token_attention
 from seq2seq_attn.comparison.experiment import RunGrid
@@ -202,7 +201,7 @@ def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[in
     targets = [(model.target_of(pairs.source[line]), pairs.target[line]) for line in lines]
     return Segmentation(
         tuple(tuple(model.source.labels(line)) for line in sources),
-        tuple((*codec.pieces(line), END) for codec, line in targets),
+        tuple(tuple(codec.labels(line)) for codec, line in targets),
         tuple(tuple(model.source.word_indices(line)) for line in sources),
         tuple(tuple(codec.word_indices(line)) for codec, line in targets),
     )

@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from itertools import repeat
+from itertools import groupby, repeat
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -23,7 +24,7 @@ from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.corpora.placeholders import Placed, Placeholders
 from seq2seq_attn.corpora.source import Tokens, pad
 from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word, word_of_character
-from seq2seq_attn.corpora.unknown_words import UnknownCount, known_forms
+from seq2seq_attn.corpora.unknown_words import ReadAs, Spellings, UnknownCount, known_forms, stand_in
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary, unfit_symbols
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
@@ -50,6 +51,7 @@ VocabularySize = Annotated[int, Field(ge=1, lt=2**31)]  # sentencepiece takes no
 Normalization = Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"]
 Coverage = Annotated[float, Field(ge=0.98, le=1.0)]  # sentencepiece takes no less
 
+_SUGGESTED = 20  # words of a line for which others are suggested, so that no input takes long
 
 _ONLY_OF: dict[str, Sequence[str]] = {  # options that not every tokenizer has
     "sampling": ("bpe", "unigram"),
@@ -254,8 +256,11 @@ class Codec(FrontEnd):
         return pad(items)
 
     def labels(self, line: str) -> list[str]:
-        """The pieces of a line, and `</s>`."""
-        return [*self.pieces(line), SPECIALS[EOS]]
+        """The pieces of a line, `PIECE (<unk>)` for one that is not in the vocabulary, and `</s>`."""
+        pieces = self.pieces(line)
+        ids = self.vocabulary.lookup_indices(pieces)
+        labels = [piece if each > EOS else stand_in(piece) for piece, each in zip(pieces, ids, strict=True)]
+        return [*labels, SPECIALS[EOS]]
 
     def words(self, line: str) -> list[str]:
         return line.split()
@@ -313,6 +318,45 @@ class Codec(FrontEnd):
         unknown = {word for word, index in zip(self.word_indices(line), ids, strict=True) if index <= EOS}
         words = line.split()
         return [words[index] for index in sorted(unknown)]
+
+    def read_as(self, line: str) -> list[ReadAs]:
+        """The words of a line that are read in another form than they are written in, or as `<unk>`.
+
+        Where a token is a word, those that are spelled like an unknown one are suggested, for the first words.
+        """
+        as_written = copy.copy(self)
+        as_written.match_known_forms = False
+        words, written = line.split(), dict(as_written._pieces_of_words(line))
+        found = list[ReadAs]()
+        for index, pieces in self._pieces_of_words(line):
+            ids = self.vocabulary.lookup_indices(pieces)
+            tokens = tuple(piece if each > EOS else SPECIALS[UNK] for piece, each in zip(pieces, ids, strict=True))
+            if tokens != written[index]:
+                unknown = [piece for piece, token in zip(pieces, tokens, strict=True) if token != piece]
+                near = self._suggestions(words[index], unknown) if len(found) < _SUGGESTED else ()
+                found.append(ReadAs(words[index], index, tokens, near))
+        return found
+
+    def _pieces_of_words(self, line: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The number of each word of a line, and its pieces."""
+        pairs = zip(self.word_indices(line), self.pieces(line), strict=True)
+        for index, group in groupby(pairs, key=itemgetter(0)):
+            yield index, tuple(piece for _, piece in group)
+
+    def _suggestions(self, word: str, unknown: Sequence[str]) -> tuple[str, ...]:
+        """What could stand in place of a word with these unknown pieces: its known form, then words spelled like it."""
+        if self.tokenizer.kind not in ("word", "moses") or not unknown:
+            return ()
+        known = known_forms(word, self.vocabulary)
+        found = [" ".join(known)] if known != [word] and all(each in self.vocabulary for each in known) else []
+        for piece in unknown:
+            near = self._spellings.near(piece)
+            found += [word.replace(piece, each, 1) if piece in word else each for each in near]
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self.vocabulary)
 
     def count_unknown(self, lines: Iterable[str], sources: Iterable[str] | None = None) -> UnknownCount:
         """How many of the whitespace-separated words of these lines, of targets with their sources, are unknown."""

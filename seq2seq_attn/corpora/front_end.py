@@ -12,7 +12,7 @@ import numpy as np
 from seq2seq_attn.corpora.display import Display, picture_of
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.source import Source
-from seq2seq_attn.corpora.unknown_words import UnknownCount
+from seq2seq_attn.corpora.unknown_words import ReadAs, UnknownCount
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict.tagged import Tagged
 
@@ -85,6 +85,10 @@ class FrontEnd(ABC):
 
     def unknown_words(self, line: str) -> list[str]:
         """The words of a line that this front end does not know; none unless a vocabulary limits it."""
+        return []
+
+    def read_as(self, line: str) -> list[ReadAs]:
+        """The words of a line that are read otherwise than they are written; none unless a vocabulary limits it."""
         return []
 
     def count_unknown(self, lines: Iterable[str]) -> UnknownCount:

@@ -1,4 +1,4 @@
-"""Words that a model does not know: how they are read, counted and reported."""
+"""Words that a model does not know: how they are read, marked, counted and reported, and what is near to them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from seq2seq_attn.corpora.tokenizers import is_unspaced
 from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK, Vocabulary
 
 _LONGEST = 100  # characters of a word that is looked up in other forms, so that no input takes long
@@ -16,13 +17,16 @@ def known_forms(word: str, vocabulary: Vocabulary) -> list[str]:
     """The form in which the vocabulary has an unknown word: in lower case, capitalized, without final punctuation.
 
     Final punctuation becomes words of its own, as in text that is tokenized, where it is known or the rest of the word
-    is. A word that is known, or that has no such form, is returned as it is.
+    is. In a script without spaces, a word becomes the fewest known ones that it consists of. A word that is known, or
+    that has no such form, is returned as it is.
 
     >>> vocabulary = Vocabulary(["Tom", "'s", "dog", "the", "."])
     >>> known_forms("TOM'S", vocabulary), known_forms("The", vocabulary), known_forms("Dog.", vocabulary)
     (['Tom', "'s"], ['the'], ['dog', '.'])
     >>> known_forms("Tom!", vocabulary), known_forms("cats!", vocabulary), known_forms("cats.", vocabulary)
     (['Tom', '!'], ['cats!'], ['cats', '.'])
+    >>> known_forms("懒女孩", Vocabulary(["懒", "女", "女孩"]))
+    ['懒', '女孩']
     """
     if word in vocabulary or len(word) > _LONGEST:
         return [word]
@@ -30,7 +34,7 @@ def known_forms(word: str, vocabulary: Vocabulary) -> list[str]:
     while (known := _in_known_case(rest, vocabulary)) is None:
         rest, end = _split_known_end(rest, vocabulary)
         if end is None:
-            return _split_unknown_end(rest, vocabulary) + ends
+            return (_split_unspaced(rest, vocabulary) or _split_unknown_end(rest, vocabulary)) + ends
         ends.insert(0, end)
     return [known, *ends]
 
@@ -59,8 +63,69 @@ def _split_unknown_end(word: str, vocabulary: Vocabulary) -> list[str]:
     return [known, end.group()] if end and known else [word]
 
 
+def _split_unspaced(word: str, vocabulary: Vocabulary) -> list[str]:
+    """The fewest known words that make up this one, the longest first of equals; none if the script has spaces."""
+    if not is_unspaced(word):
+        return []
+    of_end: list[list[str] | None] = [*[None] * len(word), []]  # of what begins at each place
+    for start in reversed(range(len(word))):
+        splits = (
+            [word[start:end], *rest]
+            for end in range(len(word), start, -1)
+            if (rest := of_end[end]) is not None and word[start:end] in vocabulary
+        )
+        of_end[start] = min(splits, key=len, default=None)
+    return of_end[0] or []
+
+
+class ReadAs(NamedTuple):
+    """A word of a source that is read otherwise than it is written."""
+
+    word: str  # as it is written
+    place: int  # of the word in the line, from 0
+    tokens: tuple[str, ...]  # as they are read; `<unk>` for one that is not in the vocabulary
+    suggestions: tuple[str, ...]  # instead of a word that is unknown, the nearest first
+
+
+class Spellings:
+    """The words of a vocabulary, to be found by the pairs of letters that they share with another word.
+
+    >>> near = Spellings(Vocabulary(["chases", "Jerry", "house", "mouse", "."])).near
+    >>> near("chasing"), near("Jery"), near("Mouses"), near("Zaphod")
+    (['chases'], ['Jerry'], ['mouse'], [])
+    """
+
+    _MOST = 3  # words that are found
+    _ALIKE = 0.5  # pairs in common, as a share of those of both words: the coefficient of Dice (1945)
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.words = vocabulary.get_itos()[len(SPECIALS) :]
+        pairs = [_pairs(word) for word in self.words]
+        self._sizes = [len(each) for each in pairs]
+        self._with_pair: dict[str, list[int]] = {}
+        for number, each in enumerate(pairs):
+            for pair in each:
+                self._with_pair.setdefault(pair, []).append(number)
+
+    def near(self, word: str) -> list[str]:
+        """Words that are spelled like this one, the nearest first, and of equals the first of the vocabulary."""
+        if len(word) > _LONGEST:
+            return []
+        own = _pairs(word)
+        shared = Counter(number for pair in own for number in self._with_pair.get(pair, ()))
+        alike = {number: 2 * count / (len(own) + self._sizes[number]) for number, count in shared.items()}
+        ranked = sorted(alike, key=lambda number: (-alike[number], number))
+        return [self.words[number] for number in ranked if alike[number] >= self._ALIKE][: self._MOST]
+
+
+def _pairs(word: str) -> set[str]:
+    """The pairs of neighboring letters, in lower case, with a blank before and after the word."""
+    letters = f" {word.lower()} "
+    return {letters[place : place + 2] for place in range(len(letters) - 1)}
+
+
 def stand_in(word: str) -> str:
-    """What a picture calls a target token that the model knows as `<unk>` alone.
+    """What a token is called, in a picture or a list, that the model knows as `<unk>` alone.
 
     >>> stand_in("Zaphod")
     'Zaphod (<unk>)'

@@ -12,6 +12,7 @@ from seq2seq_attn.analysis.neighbors import Neighbor
 from seq2seq_attn.analysis.stepwise import Continuation, DecodedStep
 from seq2seq_attn.api.answers import PairScore
 from seq2seq_attn.corpora.placeholders import Placed
+from seq2seq_attn.corpora.unknown_words import ReadAs
 from seq2seq_attn.results.seen import SeenSource
 from seq2seq_attn.runs.requests import Constraint, Replacement
 from seq2seq_attn.strict import Strict
@@ -98,7 +99,7 @@ class TranslationRecord(Strict):
     """A source with its outputs."""
 
     source: str  # as it was sent
-    tokens: list[str]  # that the model read, `</s>` last; none for a blank source
+    tokens: list[str]  # that the model read, `WORD (<unk>)` for an unknown one, `</s>` last; none for a blank source
     unknown: list[str]  # words that the model does not know
     translations: list[OutputRecord]  # the best first; none for a blank source
     sentences: list[dict[str, Any]] | None = None  # with `split_sentences`: each a source of its own
@@ -159,7 +160,8 @@ class NeighborsAnswer(ModelAnswer):
 class StepsAnswer(ModelAnswer):
     """A target with all of its steps."""
 
-    source: list[str]  # tokens, `</s>` last
+    source: list[str]  # tokens, `WORD (<unk>)` for an unknown one, `</s>` last
+    read_as: list[ReadAs]  # words of the source that are read otherwise than they are written
     text: str  # of the target
     log_probability: float  # ln p(target | source)
     steps: list[DecodedStep]  # one for each token

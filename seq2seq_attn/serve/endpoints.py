@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from fastapi.responses import Response, StreamingResponse
@@ -17,6 +18,7 @@ from seq2seq_attn.analysis.stepwise import (
     decode_steps,
     decoded,
     exact,
+    read_as,
     refuse_rules,
     source_tokens,
 )
@@ -30,7 +32,7 @@ from seq2seq_attn.serve.calls import Call, Endpoints
 from seq2seq_attn.serve.guard import STOPPING
 from seq2seq_attn.serve.requests import ApiError
 from seq2seq_attn.serve.sent_files import seen
-from seq2seq_attn.serve.tasks import Task, search_work
+from seq2seq_attn.serve.tasks import ServedModel, Task, search_work
 
 ENDPOINTS = Endpoints()
 
@@ -175,9 +177,7 @@ async def _events(
 ) -> AsyncIterator[str]:
     """The first step and those after it, each computed when the one before has been sent, and the whole at the end."""
     served, tokens, total = call.served, list[str](), 0.0
-    trained, source = served.model.trained, call.body.source
-    states = None if step is None or step.weights is None else len(step.weights)
-    about = {"source": source_tokens(trained, source, states)} | seen(trained, source)
+    about = await asyncio.to_thread(_about_source, served, call.body.source, step)
     yield _event("start", {"model": served.name} | about)
     while step is not None:
         tokens.append(step.token)
@@ -192,6 +192,14 @@ async def _events(
             yield _event("error", {"error": STOPPING})
             return
     yield _event("end", {"text": served.text(call.body.source, tokens), "log_probability": total, "tokens": tokens})
+
+
+def _about_source(served: ServedModel, source: str | Sequence[str], step: DecodedStep | None) -> dict[str, Any]:
+    """What is read of a source, given a step that reads it."""
+    trained = served.model.trained
+    states = None if step is None or step.weights is None else len(step.weights)
+    labels = {"source": source_tokens(trained, source, states), "read_as": read_as(trained, source)}
+    return labels | seen(trained, source)
 
 
 def _event(name: str, data: dict[str, Any]) -> str:

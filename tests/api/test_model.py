@@ -218,7 +218,7 @@ def test_self_attention_of_a_decoder_has_its_inputs_as_columns():
     axes = maps.plot("decoder").axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["<s>", "汤姆", "跑 (<unk>)"]
     assert axes.images[0].get_array().tolist() == maps.decoder.layers[0][0].tolist()
-    assert maps.encoder.source == maps.encoder.target == ("Tom", "runs", "</s>")
+    assert maps.encoder.source == maps.encoder.target == ("Tom", "runs (<unk>)", "</s>")
 
 
 def test_what_a_notebook_shows_is_escaped_and_leaves_text_and_page_their_colors(model, compared):

@@ -85,6 +85,7 @@ def test_a_replaced_word_is_marked_with_its_source_word_and_how_it_was_found(mod
         assert found.token_attention.translations[0].tokens[step] == "<unk>"
     maps = model.attention_maps(source, best.text.replace(shown, letter))
     assert maps.cross.target[step] == f"{letter} (<unk>)" == model.attention(source, source[::-1]).target[step]
+    assert maps.cross.source[position] == f"{letter} (<unk>)" == found.attention.source[position]
     assert "replaced" not in model.translate([source])[0].record["translations"][0]
 
 
@@ -148,7 +149,8 @@ def test_a_translation_knows_what_was_read_and_the_unknown_words_of_its_source(m
         [],
         [word for word in ("<unk>", "a") if word != known],
     ]
-    assert found[0].tokens == ("a", "x", letter, "</s>")
+    marked = (word if word == known else f"{word} (<unk>)" for word in ("a", "x", letter))
+    assert found[0].tokens == (*marked, "</s>")
     assert found[1].tokens == ()
     assert found.to_records()[0]["unknown"] == list(found[0].unknown)
 

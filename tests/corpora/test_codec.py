@@ -6,7 +6,7 @@ import pytest
 
 from seq2seq_attn.corpora.codec import Codec, TextConfig, load_codecs, save_front_ends, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
-from seq2seq_attn.corpora.tokenizers import Word
+from seq2seq_attn.corpora.tokenizers import Character, Word
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.strict import parse
@@ -128,6 +128,36 @@ def test_the_unknown_words_of_a_line_are_those_with_an_unknown_piece(words):
     source, _ = train("bpe")
     assert source.unknown_words("The ☃man can't ☃☃ .") == ["☃man", "☃☃"]
     assert words.count_unknown(["the cat sees", "", "dog"]) == (1, 4)
+
+
+def test_words_that_are_read_otherwise_than_they_are_written_are_listed():
+    vocabulary = Vocabulary(["Tom", "chases", "dog", "."])
+    plain, matching = (Codec(Word(), vocabulary, match_known_forms=matches) for matches in (False, True))
+    line = "TOM chases  dogs Tom."
+    assert matching.read_as(line) == [
+        ("TOM", 0, ("Tom",), ()),
+        ("dogs", 2, ("<unk>",), ("dog",)),
+        ("Tom.", 3, ("Tom", "."), ()),
+    ]
+    assert plain.read_as(line) == [
+        ("TOM", 0, ("<unk>",), ("Tom",)),
+        ("dogs", 2, ("<unk>",), ("dog",)),
+        ("Tom.", 3, ("<unk>",), ("Tom .", "Tom")),  # what it would read if it matched forms, first
+    ]
+    assert plain.labels(line) == ["TOM (<unk>)", "chases", "dogs (<unk>)", "Tom. (<unk>)", "</s>"]
+    assert matching.read_as("Tom <unk> dog .") == []  # it is read as it is written
+    assert [each.tokens for each in matching.read_as("Tom </s>")] == [("<unk>",)]
+
+
+def test_an_unknown_piece_of_a_word_is_marked():
+    lowered = Codec(Character(), Vocabulary(["a", "b", "▁"]), lowercase=True)
+    assert lowered.read_as("Ab aXb") == [("aXb", 1, ("▁", "a", "<unk>", "b"), ())]
+    assert lowered.labels("aX") == ["a", "x (<unk>)", "</s>"]
+
+
+def test_words_are_suggested_for_the_first_unknown_ones_of_a_long_line(words):
+    found = words.read_as("dogs " * 50)
+    assert [each.suggestions for each in found] == [("dog",)] * 20 + [()] * 30
 
 
 def test_text_that_contains_the_unknown_token_can_train_subwords():

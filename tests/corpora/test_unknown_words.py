@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from seq2seq_attn.corpora.unknown_words import UnknownCount, UnknownReport, known_forms
+from seq2seq_attn.corpora.unknown_words import Spellings, UnknownCount, UnknownReport, known_forms
 from seq2seq_attn.corpora.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["Tom", "'s", "dog", "the", "US", ".", ","])
@@ -30,6 +30,35 @@ VOCABULARY = Vocabulary(["Tom", "'s", "dog", "the", "US", ".", ","])
 )
 def test_a_word_is_read_in_the_form_that_is_known(word, read):
     assert known_forms(word, VOCABULARY) == read
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [
+        ("汤姆追逐杰瑞。", ["汤姆", "追逐", "杰瑞", "。"]),
+        ("懒女孩", ["懒", "女孩"]),  # the longest first, though 懒女 is known, too
+        ("追逐汤姆，", ["追逐", "汤姆", "，"]),
+        ("汤姆猫", ["汤姆猫"]),  # a part of it is unknown
+        ("dogcat", ["dogcat"]),  # in a script with spaces, words are not split
+    ],
+)
+def test_a_word_of_a_script_without_spaces_is_read_in_known_words(word, read):
+    known = Vocabulary(["汤姆", "追逐", "杰瑞", "。", "，", "懒女", "女", "女孩", "懒", "dog", "cat"])
+    assert known_forms(word, known) == read
+
+
+def test_a_long_word_without_spaces_is_read_at_once():
+    known = Vocabulary(["汤", "汤汤", "汤汤汤"])
+    started = time.process_time()
+    assert known_forms("汤" * 100, known) == ["汤汤汤"] * 33 + ["汤"]
+    assert time.process_time() - started < 1
+
+
+def test_words_that_share_letters_are_found_the_nearest_first():
+    words = Spellings(Vocabulary(["chases", "chase", "chasing", "Tom", "tomb", "."]))
+    assert words.near("chased") == ["chase", "chases", "chasing"]
+    assert words.near("TOM") == ["Tom", "tomb"]
+    assert words.near("zzz") == words.near("chases" * 100) == []
 
 
 def test_a_long_word_is_read_at_once():

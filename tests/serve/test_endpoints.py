@@ -180,6 +180,7 @@ def record(steps):
     return {
         "model": "backwards",
         "source": steps.source,
+        "read_as": [each._asdict() for each in steps.read_as],
         "text": steps.text,
         "log_probability": steps.log_probability,
         "steps": [
@@ -196,6 +197,50 @@ def record(steps):
 @pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"target": "a b"}, {"prefix": "a"}, {"prefix": ["b", "b"]}])
 def test_steps_are_those_of_the_model(post, model, options):
     assert close(post("/v1/steps", {"source": "a b c", **options}), record(model.steps("a b c", **options)))
+
+
+STUDENTS = {  # what a student types, and what the model of the demo reads for each word that it reads otherwise
+    "Tom chases Jerry.": {"Jerry.": ["Jerry", "."]},
+    "I love you": {"I": ["<unk>"], "love": ["<unk>"], "you": ["<unk>"]},
+    "TOM CHASES JERRY": {"TOM": ["Tom"], "CHASES": ["chases"], "JERRY": ["Jerry"]},
+    "Tom likes the mouse!": {"likes": ["<unk>"], "mouse!": ["mouse", "<unk>"]},
+    "The cat is in the kichen .": {"The": ["the"], "kichen": ["<unk>"]},
+}
+NEAR = {"you": "your", "kichen": "kitchen"}  # what is suggested first
+
+
+@pytest.fixture(scope="session")
+def demo():
+    return ServedModel.load("demo", s2s.load("demo"), ("en", "zh"), print)
+
+
+@pytest.mark.parametrize("source", STUDENTS)
+def test_what_a_model_reads_otherwise_than_it_is_written_is_marked(ask, post, demo, source):
+    found = post("/v1/steps", {"source": source}, models=[demo])
+    assert {each["word"]: each["tokens"] for each in found["read_as"]} == STUDENTS[source]
+    words = source.split()
+    assert all(words[each["place"]] == each["word"] for each in found["read_as"])
+    first = {each["word"]: each["suggestions"][0] for each in found["read_as"] if each["suggestions"]}
+    assert first.items() >= {word: near for word, near in NEAR.items() if word in words}.items()
+    marked = [token for token in found["source"] if token.endswith(" (<unk>)")]
+    assert len(marked) == sum(tokens.count("<unk>") for tokens in STUDENTS[source].values())
+    (_, start), *_ = events(ask("POST", "/v1/stream", json={"source": source}, models=[demo]).text)
+    assert {name: start[name] for name in ("source", "read_as")} == {
+        name: found[name] for name in ("source", "read_as")
+    }
+    unknown = [word for word, tokens in STUDENTS[source].items() if "<unk>" in tokens]
+    assert post("/translate", {"q": source, "target": "zh"}, models=[demo]).get("unknownWords", []) == unknown
+    assert post("/v1/translate", {"source": source}, models=[demo])["results"][0]["tokens"] == found["source"]
+
+
+def test_a_suggestion_is_read_as_it_is_written(post, demo):
+    (read,) = post("/v1/steps", {"source": "Tom is in the kichen ."}, models=[demo])["read_as"]
+    assert post("/v1/steps", {"source": f"Tom is in the {read['suggestions'][0]} ."}, models=[demo])["read_as"] == []
+
+
+def test_a_beginning_without_spaces_is_read_in_words(post, demo):
+    found = post("/v1/steps", {"source": "the lazy girl runs .", "prefix": "懒女孩"}, models=[demo])
+    assert [step["token"] for step in found["steps"]][:2] == ["懒", "女孩"]
 
 
 def test_a_source_may_be_given_as_tokens(ask, post, refused, model):
@@ -273,7 +318,7 @@ def test_a_stream_has_every_step_and_the_whole_at_its_end(ask, model, options):
     assert answer.headers["x-accel-buffering"] == "no"  # nginx passes every event on as it comes
     (_, start), *steps, (_, end) = events(answer.text)
     wanted = record(model.steps("a b c", **({"beam_size": 1} | options)))
-    assert start == {"model": "backwards", "source": ["a", "b", "c", "</s>"]}
+    assert start == {"model": "backwards", "source": ["a", "b", "c", "</s>"], "read_as": []}
     texts = [step.pop("text") for _, step in steps]
     assert close([step for _, step in steps], wanted["steps"])
     assert texts[-1] == end["text"] == wanted["text"]
@@ -405,7 +450,7 @@ def test_a_page_of_an_allowed_origin_may_ask(ask):
 
 def test_unknown_words_are_in_the_answers(post):
     (found,) = post("/v1/translate", {"source": "a x b"})["results"]
-    assert (found["tokens"], found["unknown"]) == (["a", "x", "b", "</s>"], ["x"])
+    assert (found["tokens"], found["unknown"]) == (["a", "x (<unk>)", "b", "</s>"], ["x"])
     assert post("/translate", {"q": "a\nx b y", "target": "zh"})["unknownWords"] == ["x", "y"]
     assert post("/translate", {"q": ["a", "x"], "target": "zh"})["unknownWords"] == [[], ["x"]]
     assert "unknownWords" not in post("/translate", {"q": "a b", "target": "zh"})
