@@ -93,23 +93,23 @@ def is_the_intervention(page, model, number):
     edit = edit_of(page)
     wanted = model.steps(SOURCE, prefix=edit["prefix"], interventions=edit["interventions"], beam_size=1)
     wait_for_tokens(page, wanted.tokens, "changed")
-    page.wait_for_function("document.querySelector('.pane').getAttribute('aria-busy') === 'false'")
+    page.wait_for_function("() => document.querySelector('.pane').getAttribute('aria-busy') === 'false'")
     shows(page, wanted, number)
     total = values(page, 'tr[data-kind="changed"] .total data')
     assert total == pytest.approx([wanted.log_probability], rel=1e-5)
     return wanted
 
 
-def drag(page, selector, token, weight):
-    """Drags the bar of a source token to a weight."""
+def drag(page, selector, token, weight, scale=1.0):
+    """Drags the bar of a source token to a weight, where the figure is drawn at this scale."""
     bar = page.locator(f'{selector} [data-token="{token}"] .touch')
     bar.scroll_into_view_if_needed()
     box = bar.bounding_box()
     x = box["x"] + box["width"] / 2
     page.mouse.move(x, box["y"] + box["height"] - 1)
     page.mouse.down()
-    page.mouse.move(x, box["y"] + box["height"] - 0.5 * weight * 96, steps=3)
-    page.mouse.move(x, box["y"] + box["height"] - weight * 96, steps=3)
+    page.mouse.move(x, box["y"] + box["height"] - 0.5 * weight * 96 * scale, steps=3)
+    page.mouse.move(x, box["y"] + box["height"] - weight * 96 * scale, steps=3)
     page.mouse.up()
 
 
@@ -151,26 +151,85 @@ def test_spaces_and_the_caret_stay_while_a_sentence_is_typed(visit, model):
     assert page.locator("#source").input_value() == "a c c b"
 
 
-def test_what_failed_is_asked_for_again(visit, model):
+def test_what_failed_is_said_in_a_line_and_asked_for_again_while_the_figures_stay(visit, model):
     page = visit(start("a b"))
     wait_for_tokens(page, model.steps("a b", beam_size=1).tokens)
-    refused = []
+    fail, error = [], page.locator(".pane .error")
+    page.route("**/v1/stream", lambda route: fail.pop()(route) if fail else route.continue_())
 
-    def refuse_once(route):
-        if refused:
-            route.continue_()
-        else:
-            refused.append(route.request.url)
-            route.fulfill(status=429, json={"error": "too many lines wait; try again in a moment"})
+    def type_sentence(text, failure):
+        fail.append(failure)
+        page.locator("#source").fill(text)
+        page.keyboard.press("Enter")
+        error.wait_for()
+        assert page.locator(".pane .stale .heat-map").count() == 1
+        assert page.locator("tr[data-kind=base].stale button").count() > 0
 
-    page.route("**/v1/stream", refuse_once)
+    busy = {"error": "too many lines wait; try again in a moment"}
+    type_sentence("c a", lambda route: route.fulfill(status=429, json=busy, headers={"Retry-After": "2"}))
+    assert error.inner_text().startswith(
+        "Too many lines wait; try again in a moment. The next attempt is in 2 seconds."
+    )
+    wait_for_tokens(page, model.steps("c a", beam_size=1).tokens)  # by itself
+    assert page.locator(".error, .stale").count() == 0
+
+    type_sentence("c b", lambda route: route.abort())
+    assert error.inner_text().startswith(
+        "The server does not answer; is it still running? The next attempt is in 1 sec"
+    )
+    error.get_by_role("button", name="Try again").click()
+    wait_for_tokens(page, model.steps("c b", beam_size=1).tokens)
+
+    events = 'event: start\ndata: {"source": ["b", "</s>"]}\n\n'
+    type_sentence("b", lambda route: route.fulfill(body=events, content_type="text/event-stream"))
+    assert error.inner_text().startswith("The connection to the server broke off.")
+    wait_for_tokens(page, model.steps("b", beam_size=1).tokens)
+    page.wait_for_selector(".error", state="detached")
+    visit.problems.clear()  # the browser notes the failures
+
+
+def test_what_a_link_says_is_kept_as_far_as_it_can_be_read(visit, model):
+    broken = {"backwards": {"prefix": "b", "interventions": [None, 7]}, "other": {"prefix": "c", "interventions": []}}
+    page = visit(start("c a", beam="0", edits=json.dumps(broken), model="unknown"))
+    wait_for_tokens(page, model.steps("c a", prefix="b", beam_size=1).tokens, "changed")
+    left_out = (
+        "beam=0; edits of backwards: 2 of 2 interventions; model unknown, which is not served here; model other, "
+    )
+    assert left_out in page.locator("main [role=status]").first.inner_text()
+    page.locator("#source").fill("b a")
+    page.keyboard.press("Enter")
+    wait_for_tokens(page, model.steps("b a", prefix="b", beam_size=1).tokens, "changed")
+    assert "Left out" not in page.inner_text("main")
+
+
+def test_another_sentence_or_search_keeps_settings_and_what_is_typed_while_the_server_is_slow(visit, model):
+    page = visit(start(step="1@backwards"))
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    page.get_by_label("Normalizer").select_option("sparsemax")
+    page.locator("#prefix").fill("b")
+    page.keyboard.press("Enter")
+    is_the_intervention(page, model, 1)
+    page.get_by_label("so that the row sums to 1").uncheck()
+    page.locator("[name=what]").select_option("sentence")
+    page.locator("[name=other]").fill("c c")
+    held, may_go = [], threading.Event()
+    page.route("**/v1/*", lambda route: route.continue_() if may_go.is_set() else held.append(route))
+    page.locator("#beam").fill("3")
+    page.wait_for_timeout(300)
+    assert page.locator(".pane .stale[inert] .heat-map").count() == 1
+    may_go.set()
+    for route in held:
+        route.continue_()
+    page.wait_for_selector(".stale", state="detached")
+    assert not page.get_by_label("so that the row sums to 1").is_checked()
+    assert page.locator("[name=other]").input_value() == "c c"
+
+    drag(page, "row-editor", 0, 0.9)
     page.locator("#source").fill("c a")
-    page.get_by_role("button", name="Translate").click()
-    page.locator(".pane .error", has_text="too many lines wait").wait_for()
-    page.get_by_role("button", name="Translate").click()
-    wait_for_tokens(page, model.steps("c a", beam_size=1).tokens)
-    assert "too many" not in "".join(page.locator(".pane .error").all_text_contents())
-    visit.problems.clear()  # the browser notes the answer 429
+    page.keyboard.press("Enter")
+    setting = {"replace": "normalizer", "normalizer": "sparsemax", "step": None, "layer": None, "head": None}
+    assert edit_of(page)["interventions"] == [setting]
+    wait_for_tokens(page, model.steps("c a", interventions=[setting], beam_size=3).tokens, "changed")
 
 
 def test_a_dragged_weight_gives_what_the_same_intervention_gives_in_python(visit, model):
@@ -189,6 +248,87 @@ def test_a_dragged_weight_gives_what_the_same_intervention_gives_in_python(visit
     page.get_by_role("button", name="Reset this step").click()
     page.wait_for_selector("tr[data-kind=changed]", state="detached")
     shows(page, before, 0)
+
+
+def test_changes_are_undone_and_redone_by_the_browser_by_keys_and_from_a_list(visit, model):
+    page = visit(start(step="0@backwards"))
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    drag(page, "row-editor", 0, 0.9)
+    is_the_intervention(page, model, 0)
+    changed = page.locator("tr[data-kind=changed]")
+    undo, redo = (page.get_by_role("button", name=name, exact=True) for name in ("Undo", "Redo"))
+    for back, forward in (
+        (page.go_back, page.go_forward),
+        (lambda: page.keyboard.press("Control+z"), lambda: page.keyboard.press("Control+Shift+Z")),
+        (undo.click, redo.click),
+    ):
+        back()
+        changed.wait_for(state="detached")
+        forward()
+        is_the_intervention(page, model, 0)
+    assert redo.is_disabled()
+    page.locator("#beam").fill("3")
+    assert state(page)["beam"] == "3"
+    page.get_by_role("button", name="Changes", exact=True).click()
+    listed = page.locator("#changes li button")
+    assert listed.all_text_contents() == ["start", "weights of step 1", "beam 3"]
+    listed.first.click()
+    changed.wait_for(state="detached")
+    assert state(page).keys() == {"source", "step"}
+    page.keyboard.press("Escape")
+    page.locator("#source").press_sequentially(" b")
+    page.keyboard.press("Control+z")  # of the field alone
+    assert page.locator("#source").input_value() == SOURCE
+    assert listed.count() == 3
+
+
+def test_the_page_is_presented_with_a_code_of_its_link_and_help_on_keys(visit, model):
+    page = visit(start(step="0@backwards"), permissions=["clipboard-read", "clipboard-write"])
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    page.keyboard.press("?")
+    assert "undo" in page.get_by_role("dialog", name="Keys").inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("status").get_by_text("Copied").wait_for()
+    assert page.evaluate("() => navigator.clipboard.readText()") == page.url
+    page.get_by_role("button", name="QR code").click()
+    code = page.get_by_role("img", name=f"QR code of {page.url}")
+    assert code.is_visible()
+    page.keyboard.press("Escape")
+
+    size = page.locator("tr[data-kind=base] button").first.bounding_box()["height"]
+    page.keyboard.press("p")
+    page.locator("#source").wait_for(state="hidden")
+    assert page.get_by_text(SOURCE, exact=True).is_visible()
+    assert page.locator("tr[data-kind=base] button").first.bounding_box()["height"] == pytest.approx(
+        1.5 * size, rel=0.1
+    )
+    drag(page, "row-editor", 0, 0.9, scale=1.5)
+    assert edit_of(page)["interventions"][0]["weights"][0] == pytest.approx(0.9, abs=0.02)
+    page.keyboard.press("Escape")
+    page.locator("#source").wait_for()
+    page.get_by_role("button", name="Present").click()
+    page.get_by_role("button", name="Leave").click()
+    assert page.locator("#source").is_visible()
+
+
+def test_the_first_printed_page_has_the_figures_with_their_words(visit, model):
+    page = visit(start(step="0@backwards"), viewport={"width": 794, "height": 1123})  # A4
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    page.emulate_media(media="print")
+    assert page.get_by_text(SOURCE, exact=True).is_visible()
+    assert page.locator("form, .tools, .controls, .downloads").filter(visible=True).count() == 0
+    for figure in ("svg.bands", "svg.heat-map", "svg.row-editor", ".likely"):
+        box = page.locator(figure).bounding_box()
+        assert 0 < box["x"] + box["width"] <= 794
+        assert 0 < box["y"] + box["height"] <= 1123
+    bars, words = (
+        page.locator(f".row-editor {part}").evaluate_all(
+            "all => all.map((each) => each.getBoundingClientRect().toJSON())"
+        )
+        for part in ("rect.bar", "text")
+    )
+    assert max(bar["bottom"] for bar in bars) <= min(word["top"] for word in words)
 
 
 @pytest.mark.slow
@@ -439,16 +579,15 @@ def test_the_nearest_training_sentences_are_those_of_the_model(visit, model, ind
     drag(page, "row-editor", 0, 0.9)
     assert "without the changes" in page.locator(step).text_content()
     page.locator("#source").press_sequentially(" b b c")  # typed without a pause: one more question, not one per key
-    page.wait_for_selector("step-panel", state="detached")
     shows_neighbors(page, whole, model.neighbors(f"{SOURCE} a b b c"))
-    assert [each["source"] for each in asked[4:]] == [f"{SOURCE} a b b c"]
+    assert [each["source"] for each in asked[4:]] == [f"{SOURCE} a b b c"] * 2  # of the sentence, and of the step
 
     chosen = page.locator(f"{whole} .pairs button").nth(2)
     source = chosen.text_content()
     chosen.click()
     wait_for_tokens(page, model.steps(source, beam_size=1).tokens)
     assert page.locator("#source").input_value() == source
-    assert state(page) == {"source": source}
+    assert state(page)["source"] == source
     shows_neighbors(page, whole, model.neighbors(source))
     assert values(page, f"{whole} .pairs data")[0] < 1e-3  # a training sentence is nearest to itself
 
@@ -462,7 +601,8 @@ def test_the_page_asks_again_until_the_training_text_is_read(visit, model, liste
         page = visit(start(), at=address)
         unfold(page, "Nearest training sentences")
         note = page.locator("nearest-pairs .note")
-        assert note.text_content() == "The server is reading the training text, once; the next attempt is in 5 seconds."
+        waits = "The training sentences are being read, once; ask again in a few seconds."
+        assert note.text_content() == f"{waits} The next attempt is in 5 seconds."
         may_go.set()
         shows_neighbors(page, ".pane > nearest-pairs", model.neighbors(SOURCE))
         assert note.count() == 0

@@ -1,6 +1,6 @@
 /** The server's endpoints and the records that they exchange; docs/serving.md describes them. */
 
-import { readEvents } from "./events.ts";
+import { readEvents, type ServerEvent } from "./events.ts";
 
 export interface Example {
   source: string;
@@ -105,13 +105,35 @@ export class ApiError extends Error {
   }
 }
 
+const BROKEN = "the connection to the server broke off";
+
+/** Events whose stream may break off, which is then an ApiError. */
+async function* brokenOff(events: AsyncGenerator<ServerEvent>): AsyncGenerator<ServerEvent> {
+  try {
+    yield* events;
+  } catch (error) {
+    throw isAbort(error) ? error : new ApiError(0, BROKEN);
+  }
+}
+
+/** The values of an answer, which may break off as well. */
+async function whole<Values>(answer: Response): Promise<Values> {
+  try {
+    return (await answer.json()) as Values;
+  } catch (error) {
+    throw isAbort(error) ? error : new ApiError(0, BROKEN);
+  }
+}
+
+const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";
+
 export class Api {
   key = ""; // sent if the server asks for one
   readonly isServer: boolean = true; // it has the training text
 
   async models(): Promise<ModelInfo[]> {
     const answer = await this.send("v1/models");
-    return ((await answer.json()) as { models: ModelInfo[] }).models;
+    return (await whole<{ models: ModelInfo[] }>(answer)).models;
   }
 
   /** All steps, with interventions if there are any. */
@@ -120,26 +142,27 @@ export class Api {
     const answer = interventions?.length
       ? await this.send("v1/intervene", request, signal)
       : await this.send("v1/steps", plain, signal);
-    return answer.json() as Promise<Decoded>;
+    return whole<Decoded>(answer);
   }
 
   async hypotheses(request: StepsRequest, signal: AbortSignal): Promise<Hypothesis[]> {
     const answer = await this.send("v1/hypotheses", request, signal);
-    return ((await answer.json()) as { hypotheses: Hypothesis[] }).hypotheses;
+    return (await whole<{ hypotheses: Hypothesis[] }>(answer)).hypotheses;
   }
 
   async neighbors(request: NeighborsRequest, signal: AbortSignal): Promise<Neighbor[]> {
     const answer = await this.send("v1/neighbors", request, signal);
-    return ((await answer.json()) as { neighbors: Neighbor[] }).neighbors;
+    return (await whole<{ neighbors: Neighbor[] }>(answer)).neighbors;
   }
 
   /** The translation after every token that is decoded. */
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {
     const { body } = await this.send("v1/stream", request, signal);
+    let isWhole = false;
     let found: Decoded = { source: [], text: "", log_probability: 0, steps: [] };
-    for await (const { name, data } of readEvents(body!)) {
+    for await (const { name, data } of brokenOff(readEvents(body!))) {
       const values = data as { error: string; source: string[]; text: string; log_probability: number } & Step;
-      if (name === "error") throw new ApiError(400, values.error);
+      if (name === "error") throw new ApiError(503, values.error); // a mistake in the request is refused before
       if (name === "start") found = { ...found, source: values.source };
       if (name === "step") {
         const { text, ...step } = values;
@@ -150,9 +173,11 @@ export class Api {
           steps: [...found.steps, step],
         };
       }
-      if (name === "end") found = { ...found, text: values.text, log_probability: values.log_probability };
+      isWhole = name === "end";
+      if (isWhole) found = { ...found, text: values.text, log_probability: values.log_probability };
       yield found;
     }
+    if (!isWhole) throw new ApiError(0, BROKEN);
   }
 
   private async send(path: string, body?: object, signal?: AbortSignal): Promise<Response> {
@@ -164,7 +189,7 @@ export class Api {
       ...(body && { body: JSON.stringify(body) }),
       ...(signal && { signal }),
     }).catch((error: unknown) => {
-      if (error instanceof DOMException && error.name === "AbortError") throw error;
+      if (isAbort(error)) throw error;
       throw new ApiError(0, "the server does not answer; is it still running?");
     });
     if (answer.ok) return answer;

@@ -3,6 +3,8 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { type Answers, Api, ApiError, type ModelInfo } from "./api.ts";
 import "./bands.ts";
+import { changeBetween } from "./change-names.ts";
+import { Changes } from "./changes.ts";
 import type { Normalization } from "./controls.ts";
 import "./controls.ts";
 import { saveJson } from "./download.ts";
@@ -11,24 +13,30 @@ import {
   goingOn,
   intervened,
   normalizerOf,
+  ofSettings,
   ofTokens,
   placed,
   temperatureOf,
   withNormalizer,
   withoutStep,
 } from "./edits.ts";
+import { failureLine } from "./failure-line.ts";
 import { shortNames } from "./format.ts";
 import "./heat-map.ts";
 import "./hypotheses.ts";
+import { commandOf, isTypedInto } from "./keys.ts";
 import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
 import { tokensOf, type View, viewOf } from "./reading.ts";
 import "./row-editor.ts";
 import "./sentence-form.ts";
-import { Pane } from "./session.ts";
-import { type Edit, NO_EDIT, parseState, type State, writeState } from "./state.ts";
+import { pauseAfter } from "./retry.ts";
+import { type Failure, Pane } from "./session.ts";
+import { type Edit, isEdited, NO_EDIT, ofServed, parseState, type Reading, type State, writeState } from "./state.ts";
 import "./step-panel.ts";
 import { forgetWidths } from "./text-width.ts";
+import "./tools.ts";
+import type { PageTools } from "./tools.ts";
 import { sameColumn } from "./translations.ts";
 import "./walk.ts";
 
@@ -38,28 +46,38 @@ export class AttentionPage extends Part {
   static override properties = {
     state: { state: true },
     models: { state: true },
+    unread: { state: true },
     problem: { state: true },
     version: { state: true },
     announced: { state: true },
+    isPresenting: { state: true },
   };
   declare state: State;
   declare models: readonly ModelInfo[];
-  declare problem: ApiError | null;
+  declare unread: readonly string[]; // what was left out of the link
+  declare problem: Failure | null; // there are no models
   declare version: number; // counts the server's answers
   declare announced: string; // for screen readers
+  declare isPresenting: boolean; // in large type, without forms
   static answers: Answers = new Api(); // replaced before the first page is made
   private readonly api = AttentionPage.answers;
   private readonly panes = new Map<string, Pane>();
-  private timer = 0;
+  private readonly changes = new Changes(history, () => this.requestUpdate());
+  private retry = 0;
 
   constructor() {
     super();
-    this.state = parseState(location.hash.slice(1));
+    ({ state: this.state, unread: this.unread } = parseState(location.hash.slice(1)));
     this.models = [];
     this.problem = null;
     this.version = 0;
     this.announced = "";
+    this.isPresenting = false;
     this.listen("change-state", (patch) => this.change(patch));
+    this.listen("change-sentence", (source) => {
+      const edits = Object.entries(this.state.edits).map(([model, edit]) => [model, ofSettings(edit)] as const);
+      this.change({ source, edits: Object.fromEntries(edits.filter(([, edit]) => isEdited(edit))) });
+    });
     this.listen("again", () => {
       for (const pane of this.shown) pane.again(this.state);
     });
@@ -83,12 +101,14 @@ export class AttentionPage extends Part {
     this.listen("reset", ({ model, step }) => {
       this.change(this.edited(model, (edit) => (step === null ? NO_EDIT : withoutStep(edit, step))));
     });
-    addEventListener("hashchange", () => {
-      const next = parseState(location.hash.slice(1));
-      if (location.hash.slice(1) === writeState(this.state)) return;
-      // A link to one tab says nothing of the other.
-      this.state = next.tab === "walk" ? { ...this.state, tab: "walk", walk: next.walk } : { ...next, walk: this.state.walk };
-    });
+    this.listen("enter", () => this.changes.flush());
+    this.listen("go-to", (place) => this.changes.go(place));
+    this.listen("present", () => (this.isPresenting = !this.isPresenting));
+    addEventListener("keydown", (event) => this.key(event));
+    for (const name of ["pointerdown", "pointerup", "pointercancel"]) {
+      addEventListener(name, () => this.changes.press(name === "pointerdown"), { capture: true });
+    }
+    addEventListener("popstate", (event) => this.arrive(event.state));
     void document.fonts.ready.then(() => {
       forgetWidths();
       this.version += 1;
@@ -100,22 +120,57 @@ export class AttentionPage extends Part {
     this.addEventListener(name, (event) => answer((event as CustomEvent<Asks[Name]>).detail));
   }
 
-  private async load(): Promise<void> {
+  private async load(attempt = 1): Promise<void> {
+    clearTimeout(this.retry);
     try {
       this.models = await this.api.models();
       this.problem = null;
-    } catch (error) {
-      this.problem = error as ApiError;
+    } catch (caught) {
+      const error = caught as ApiError;
+      const pause = pauseAfter(error, attempt);
+      this.problem = { error, pause };
+      if (pause !== null) this.retry = window.setTimeout(() => void this.load(attempt + 1), 1000 * pause);
       return;
     }
-    if (!this.state.source) this.change({ source: this.models[0]!.source === "en" ? FIRST : (this.models[0]!.examples[0]?.source ?? "") });
+    const [first] = this.models;
+    const { state, unread } = this.served({ state: this.state, unread: this.unread });
+    this.state = { ...state, source: state.source || (first!.source === "en" ? FIRST : (first!.examples[0]?.source ?? "")) };
+    this.unread = unread;
+    this.changes.begin(writeState(this.state));
+  }
+
+  /** What was read from a link, without the models that are not served. */
+  private served({ state, unread }: Reading): Reading {
+    if (this.models.length === 0) return { state, unread }; // not known yet
+    const found = ofServed(state, this.models.map(({ name }) => name));
+    return { state: found.state, unread: [...unread, ...found.unread] };
   }
 
   private change(patch: Partial<State>): void {
-    this.state = { ...this.state, ...patch };
-    clearTimeout(this.timer);
-    // While a weight is dragged, the address would change more often than browsers allow.
-    this.timer = window.setTimeout(() => history.replaceState(null, "", `#${writeState(this.state)}`), 100);
+    const before = this.state;
+    this.state = { ...before, ...patch };
+    this.unread = [];
+    this.changes.note(changeBetween(before, this.state), writeState(this.state));
+  }
+
+  /** Shows the entry of the history at which the browser is now: after Back or Forward, or another link. */
+  private arrive(entry: unknown): void {
+    const address = location.hash.slice(1);
+    const { state, unread } = this.served(parseState(address));
+    this.changes.arrive(entry, address);
+    this.unread = unread;
+    // A link to one tab says nothing of the other.
+    this.state = state.tab === "walk" ? { ...this.state, tab: "walk", walk: state.walk } : { ...state, walk: this.state.walk };
+  }
+
+  private key(event: KeyboardEvent): void {
+    const command = commandOf(event, isTypedInto(event.target as Element));
+    if (!command || (command !== "help" && document.querySelector("dialog[open], :popover-open"))) return;
+    if (command !== "leave") event.preventDefault();
+    if (command === "undo") this.changes.go(this.changes.trail.place - 1);
+    if (command === "redo") this.changes.go(this.changes.trail.place + 1);
+    if (command === "help") this.querySelector<PageTools>("page-tools")!.showKeys();
+    if (command === "present" || command === "leave") this.isPresenting = command === "present" && !this.isPresenting;
   }
 
   private edited(model: string, change: (edit: Edit) => Edit): Pick<State, "edits"> {
@@ -168,7 +223,7 @@ export class AttentionPage extends Part {
   }
 
   private answered(error?: ApiError): void {
-    if (error?.status === 401) this.problem = error;
+    if (error?.status === 401) this.problem = { error, pause: null };
     this.version += 1;
     const done = this.shown.filter((pane) => pane.busy === 0 && pane.current);
     if (done.length === this.shown.length) {
@@ -186,21 +241,27 @@ export class AttentionPage extends Part {
     }
   }
 
+  protected override updated(): void {
+    document.documentElement.classList.toggle("presenting", this.isPresenting);
+  }
+
   protected override render(): TemplateResult {
     const { tab } = this.state;
     const link = (name: State["tab"], title: string): TemplateResult => html`<a href="#${name}" aria-current=${tab === name ? "page" : "false"}
       @click=${(event: Event) => { event.preventDefault(); this.change({ tab: name }); }}>${title}</a>`;
     return html`<header><h1>Attention in translation</h1>
-        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} ${this.api instanceof Api ? html`<a href="docs">Endpoints</a>` : nothing}</nav></header>
+        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} ${this.api instanceof Api ? html`<a href="docs">Endpoints</a>` : nothing}</nav>
+        <page-tools .trail=${this.changes.trail} .isPresenting=${this.isPresenting}></page-tools></header>
       <main>
         ${this.problem ? this.error(this.problem) : nothing}
+        ${this.unread.length > 0 ? html`<p class="error" role="status">Left out of the link, as it cannot be read: ${this.unread.join("; ")}.</p>` : nothing}
         ${tab === "walk" ? html`<walk-page .state=${this.state.walk}></walk-page>` : this.translation()}
       </main>
       <p class="hidden" role="status" aria-live="polite">${this.announced}</p>`;
   }
 
   private translation(): TemplateResult | typeof nothing {
-    if (this.models.length === 0) return nothing;
+    if (this.models.length === 0) return this.problem ? nothing : html`<p class="note">Loading the models …</p>`;
     const { state, shown, version } = this;
     const names = shortNames(this.models.map((each) => each.name));
     const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
@@ -208,11 +269,11 @@ export class AttentionPage extends Part {
       <translator-controls .state=${state} .heads=${heads}
         .normalization=${this.normalization}></translator-controls>
       <section class="result" aria-label="Translations">
+        <p class="said" lang=${shown[0]!.info.source}>${state.source}</p>
         <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
         <div class="line">
           <button type="button" ?disabled=${Object.keys(state.edits).length === 0}
             @click=${() => this.change({ edits: {} })}>Reset all changes</button>
-          <button type="button" @click=${this.copyLink}>Copy link</button>
           <button type="button" @click=${() => this.save(shown)}>Save as JSON</button>
         </div>
       </section>
@@ -236,8 +297,8 @@ export class AttentionPage extends Part {
     return chosen === pane || !chosen.current ? step : sameColumn(chosen.current, step, decoded);
   }
 
-  private error(problem: ApiError): TemplateResult {
-    const asksForKey = problem.status === 401;
+  private error(problem: Failure): TemplateResult {
+    if (problem.error.status !== 401) return failureLine(problem, () => void this.load());
     const enter = (event: SubmitEvent): void => {
       event.preventDefault();
       this.api.key = String(new FormData(event.target as HTMLFormElement).get("key"));
@@ -245,20 +306,9 @@ export class AttentionPage extends Part {
       this.problem = null;
       void this.load().then(() => this.change({}));
     };
-    return html`<div class="error" role="alert">${problem.message}
-      ${asksForKey ? html`<form class="line" @submit=${enter}><label>API key <input name="key" type="password" autocomplete="off"></label>
-        <button type="submit">Send</button></form>` : nothing}</div>`;
-  }
-
-  private async copyLink(): Promise<void> {
-    const address = `${location.href.split("#")[0]}#${writeState(this.state)}`;
-    history.replaceState(null, "", address);
-    try {
-      await navigator.clipboard.writeText(address);
-      this.announced = "The link was copied.";
-    } catch {
-      this.announced = "The address of the page is the link.";
-    }
+    return html`<div class="error" role="alert">${problem.error.message}
+      <form class="line" @submit=${enter}><label>API key <input name="key" type="password" autocomplete="off"></label>
+        <button type="submit">Send</button></form></div>`;
   }
 
   private save(shown: readonly Pane[]): void {

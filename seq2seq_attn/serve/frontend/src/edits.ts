@@ -67,6 +67,15 @@ export function ofTokens({ source: _, ...edit }: Edit, tokens: string[] | null):
   return { ...edit, interventions, ...(tokens && { source: tokens }) };
 }
 
+/**
+ * What is left of an edit with another sentence: the temperature, the normalizer and the typed beginning are settings of
+ * the model. Weights, contexts and chosen tokens belonged to the sentence.
+ */
+export function ofSettings({ prefix, interventions }: Edit): Edit {
+  const isSetting = (each: Intervention): boolean => each.step === null && subject(each) !== "context";
+  return { prefix: typeof prefix === "string" ? prefix : [], interventions: interventions.filter(isSetting) };
+}
+
 /** The edit that begins with this prefix; what was changed at later steps belonged to another translation. */
 export function goingOn(edit: Edit, prefix: string[]): Edit {
   const isBefore = (each: Intervention): boolean => each.step === null || each.step < prefix.length;

@@ -2,6 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { figureButtons } from "./download.ts";
+import { failureLine } from "./failure-line.ts";
 import { Part } from "./part.ts";
 import "./nearest-pairs.ts";
 import { comparable, editedSteps, rows, tokensOf, type View } from "./reading.ts";
@@ -27,12 +28,15 @@ export class ModelPane extends Part {
   protected override render(): TemplateResult | typeof nothing {
     const { pane } = this;
     const decoded = pane.current;
+    const isStale = pane.isStale(pane.changed ? "changed" : "base");
     return html`<section class="pane" aria-label=${this.name} aria-busy=${pane.busy > 0}>
       <h2>${this.name}</h2>
-      ${pane.error ? html`<p class="error" role="alert">${pane.error}</p>` : nothing}
-      <source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
-        .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1) ?? null}></source-tokens>
-      ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
+      ${pane.failure ? failureLine(pane.failure, () => this.ask("again", null)) : nothing}
+      <div class=${isStale ? "stale" : ""} ?inert=${pane.isOutdated()}>
+        <source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
+          .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1) ?? null}></source-tokens>
+        ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
+      </div>
       <nearest-pairs .pane=${pane} .step=${null} .version=${this.version}></nearest-pairs>
     </section>`;
   }

@@ -5,10 +5,10 @@ import { ApiError, type Neighbor, type NeighborsRequest } from "./api.ts";
 import { END, few } from "./format.ts";
 import { Part } from "./part.ts";
 import { tokensOf } from "./reading.ts";
+import { inWords, pauseAfter } from "./retry.ts";
 import { Line, type Pane } from "./session.ts";
 
 const MOST = 10;
-const AGAIN = 5; // seconds until the next attempt, unless the server says how many
 
 export class NearestPairs extends Part {
   static override properties = {
@@ -57,7 +57,7 @@ export class NearestPairs extends Part {
         <tbody>${this.found.map((near) => html`<tr title="line ${near.line} of the training text">
           <td><data value=${near.distance}>${few(near.distance)}</data></td>
           <td><button type="button" lang=${info.source}
-            @click=${() => this.ask("change-state", { source: near.source, edits: {}, focus: null })}>${near.source}</button></td>
+            @click=${() => this.ask("change-sentence", near.source)}>${near.source}</button></td>
           <td lang=${info.target}>${near.tokens ? marked(near.tokens, near.step!) : near.target}</td>
         </tr>`)}</tbody></table></div>
       ${isChanged ? html`<p class="note">The states are compared after the same tokens, without the changes of weights and contexts.</p>` : nothing}`;
@@ -88,7 +88,7 @@ export class NearestPairs extends Part {
   /** Asks until the server has read the training text. */
   private async inquire(request: Omit<NeighborsRequest, "model">, signal: AbortSignal): Promise<void> {
     this.busy = true;
-    while (!signal.aborted) {
+    for (let failures = 1; !signal.aborted; failures += 1) {
       try {
         const found = await this.pane.neighbors(request, signal);
         [this.found, this.note, this.busy] = [found, "", false];
@@ -96,13 +96,11 @@ export class NearestPairs extends Part {
       } catch (error) {
         if (signal.aborted) return;
         this.found = [];
-        if (!(error instanceof ApiError) || error.status !== 503) {
-          [this.note, this.busy] = [error instanceof Error ? error.message : String(error), false];
-          return;
-        }
-        const wait = error.retryAfter ?? AGAIN;
-        this.note = `The server is reading the training text, once; the next attempt is in ${wait} seconds.`;
-        await new Promise((done) => setTimeout(done, 1000 * wait));
+        const known = error instanceof ApiError ? error : new ApiError(500, String(error));
+        const pause = pauseAfter(known, failures);
+        [this.note, this.busy] = [inWords(known, pause), pause !== null];
+        if (pause === null) return;
+        await new Promise((done) => setTimeout(done, 1000 * pause));
       }
     }
   }

@@ -7,6 +7,7 @@ import type { State } from "./state.ts";
 /** What the elements ask of the page: the names of the events and what they carry. */
 export interface Asks {
   "change-state": Partial<State>;
+  "change-sentence": string;
   "focus-step": { model: string; step: number };
   "set-row": { model: string; step: number; weights: number[] };
   "choose-node": number; // its place in the nodes of a tree
@@ -15,6 +16,9 @@ export interface Asks {
   "set-temperature": number; // of the normalizers of all shown models
   "set-normalizer": string; // of all shown models; empty: their own
   again: null; // what failed
+  enter: null; // the last change into the history, so that the address is that of the page
+  "go-to": number; // a place in the history of changes
+  present: null; // in large type, or no more
   intervene: { model: string; step: number | null; replace: Intervention["replace"]; other?: string };
   reset: { model: string; step: number | null }; // null: everything
 }

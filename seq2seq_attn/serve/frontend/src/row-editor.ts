@@ -83,13 +83,18 @@ export class RowEditor extends Part {
   /** The token and weight below the pointer. */
   private at(event: PointerEvent, box: DOMRect): [number, number] {
     const token = Math.floor(((event.clientX - box.left) / box.width) * this.tokens.length);
-    const weight = height.invert(TOP + HEIGHT - (event.clientY - box.top));
+    const weight = height.invert(TOP + HEIGHT - this.down(event, box));
     return [Math.min(this.tokens.length - 1, Math.max(0, token)), Math.min(1, Math.max(0, weight))];
+  }
+
+  /** How far below the top of the drawing the pointer is, which is drawn larger in present mode. */
+  private down(event: PointerEvent, box: DOMRect): number {
+    return ((event.clientY - box.top) / box.height) * this.querySelector("svg")!.viewBox.baseVal.height;
   }
 
   private press(event: PointerEvent): void {
     const box = this.querySelector("svg")!.getBoundingClientRect();
-    if (event.button !== 0 || event.clientY - box.top > TOP + HEIGHT + 2) return;
+    if (event.button !== 0 || this.down(event, box) > TOP + HEIGHT + 2) return;
     const [token] = this.at(event, box);
     // The page above may grow while weights change; the stroke keeps to where the bars stood when it began.
     this.stroke = { row: [...this.weights], given: new Map(), last: token, box };

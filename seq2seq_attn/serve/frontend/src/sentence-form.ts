@@ -89,12 +89,11 @@ export class SentenceForm extends Part {
     if (example) this.send(example.source);
   }
 
-  /** Another sentence has other tokens, so edits of weights and prefixes end with the old one. */
   private send(text: string): void {
     clearTimeout(this.timer);
     const source = plain(text);
     if (source === this.state.source) return;
-    this.ask("change-state", { source, edits: {}, focus: null });
+    this.ask("change-sentence", source);
   }
 
   private force(event: Event): void {

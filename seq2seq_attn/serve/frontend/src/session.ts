@@ -10,6 +10,7 @@ import {
   type NeighborsRequest,
   type StepsRequest,
 } from "./api.ts";
+import { pauseAfter } from "./retry.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
 
 const SAMPLES = 5;
@@ -47,7 +48,24 @@ export class Line {
   }
 }
 
-/** The translations by one model. */
+type Question = "base" | "changed" | "hypotheses";
+const QUESTIONS: readonly Question[] = ["base", "changed", "hypotheses"];
+
+/** Why there is no answer, and the seconds until the page asks again; null: not by itself. */
+export interface Failure {
+  error: ApiError;
+  pause: number | null;
+}
+
+/** What was asked last, and how that went. */
+class Asked {
+  readonly line = new Line();
+  key = "";
+  failure: Failure | null = null;
+  isAnswered = true;
+}
+
+/** The translations by one model. What was answered stays until the next answer begins to arrive. */
 export class Pane {
   base: Decoded | null = null;
   changed: Decoded | null = null; // null without an edit
@@ -55,8 +73,11 @@ export class Pane {
   busy = 0; // questions without an answer
   edit: Edit = NO_EDIT;
   source: string | string[] = ""; // that `current` translates
-  private readonly lines = { base: new Line(), changed: new Line(), hypotheses: new Line() };
-  private readonly errors = { base: "", changed: "", hypotheses: "" };
+  private readonly asked = { base: new Asked(), changed: new Asked(), hypotheses: new Asked() };
+  private readonly answers = { base: "", changed: "" }; // the sentence and search that were answered
+  private state: State | null = null;
+  private attempts = 0; // in a row, to ask again
+  private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     readonly info: ModelInfo,
@@ -72,8 +93,8 @@ export class Pane {
     return this.api.isServer;
   }
 
-  get error(): string {
-    return Object.values(this.errors).find((each) => each) ?? "";
+  get failure(): Failure | null {
+    return QUESTIONS.map((name) => this.asked[name].failure).find((each) => each !== null) ?? null;
   }
 
   /** The translation that the figures show. */
@@ -81,31 +102,40 @@ export class Pane {
     return this.changed ?? this.base;
   }
 
+  /** Whether a translation is not, or not yet, the answer to what was asked last. */
+  isStale(name: "base" | "changed"): boolean {
+    return !this.asked[name].isAnswered || this.isOutdated(name);
+  }
+
+  /** Whether a translation is of another sentence, or found by another search. */
+  isOutdated(name: "base" | "changed" = this.changed ? "changed" : "base"): boolean {
+    return this.answers[name] !== this.asked.base.key;
+  }
+
   /** Asks for what the state needs and is not there yet. */
   sync(state: State): void {
+    this.state = state;
     const request = { model: this.info.name, source: state.source, ...searchOf(state) };
     if (!state.source.trim()) return this.stop();
     this.edit = state.edits[this.info.name] ?? NO_EDIT;
     const key = JSON.stringify(request);
-    this.lines.base.ask(key, true, (signal) =>
-      this.work("base", signal, async () => {
-        this.base = null;
-        for await (const found of this.api.stream(request, signal)) {
-          this.base = found;
-          this.update();
-        }
-      }),
-    );
+    this.ask("base", key, true, async (signal) => {
+      for await (const found of this.api.stream(request, signal)) {
+        if (found.steps.length === 0) continue; // until its first step, the answer before stays
+        this.base = found;
+        this.answers.base = key;
+        this.arrived("base");
+      }
+    });
     const { prefix, interventions, source = state.source } = this.edit;
     this.source = source;
     const edited = { ...request, source, prefix, interventions };
     const editedKey = isEdited(this.edit) ? JSON.stringify(edited) : "";
     if (editedKey) {
-      this.lines.changed.ask(editedKey, false, (signal) =>
-        this.work("changed", signal, async () => {
-          this.changed = await this.api.steps(edited, signal);
-        }),
-      );
+      this.ask("changed", editedKey, false, async (signal) => {
+        this.changed = await this.api.steps(edited, signal);
+        this.answers.changed = key;
+      });
     } else {
       this.leave("changed");
       this.changed = null;
@@ -114,19 +144,23 @@ export class Pane {
   }
 
   /** Asks again for what failed. */
-  again(state: State): void {
-    for (const name of ["base", "changed", "hypotheses"] as const) if (this.errors[name]) this.leave(name);
-    this.sync(state);
+  again(state: State | null = this.state): void {
+    clearTimeout(this.timer);
+    const failed = QUESTIONS.filter((name) => this.asked[name].failure);
+    if (failed.length > 0) this.attempts += 1;
+    for (const name of failed) this.asked[name].line.stop();
+    if (state) this.sync(state);
   }
 
   stop(): void {
-    for (const name of ["base", "changed", "hypotheses"] as const) this.leave(name);
+    for (const name of QUESTIONS) this.leave(name);
     [this.base, this.changed, this.hypotheses] = [null, null, []];
+    clearTimeout(this.timer);
   }
 
-  private leave(name: keyof Pane["lines"]): void {
-    this.lines[name].stop();
-    this.errors[name] = "";
+  private leave(name: Question): void {
+    this.asked[name].line.stop();
+    this.asked[name] = new Asked();
   }
 
   /** The nearest training pairs; ApiError with status 503 while the server reads them. */
@@ -141,27 +175,46 @@ export class Pane {
       this.hypotheses = [];
       return;
     }
-    this.lines.hypotheses.ask(key, false, (signal) =>
-      this.work("hypotheses", signal, async () => {
-        this.hypotheses = await this.api.hypotheses({ ...request, n_best: count }, signal);
-      }),
-    );
+    this.ask("hypotheses", key, false, async (signal) => {
+      this.hypotheses = await this.api.hypotheses({ ...request, n_best: count }, signal);
+    });
   }
 
-  private async work(name: keyof Pane["lines"], signal: AbortSignal, task: () => Promise<void>): Promise<void> {
+  /** Asks in the question's line. A failure is shown until there is an answer, or something else is asked. */
+  private ask(name: Question, key: string, hurry: boolean, task: (signal: AbortSignal) => Promise<void>): void {
+    const asked = this.asked[name];
+    if (asked.key !== key) [asked.key, asked.isAnswered, asked.failure] = [key, false, null];
+    asked.line.ask(key, hurry, (signal) => this.work(name, signal, () => task(signal)));
+  }
+
+  private async work(name: Question, signal: AbortSignal, task: () => Promise<void>): Promise<void> {
     this.busy += 1;
-    this.errors[name] = "";
+    this.asked[name].isAnswered = false;
     try {
       await task();
       this.busy -= 1;
-      this.update();
+      if (!signal.aborted) this.arrived(name);
     } catch (error) {
       this.busy -= 1;
       if (signal.aborted) return;
-      const known = error instanceof ApiError ? error : new ApiError(0, String(error));
-      this.errors[name] = known.message;
-      this.update(known);
+      this.failed(name, error instanceof ApiError ? error : new ApiError(500, String(error)));
     }
+  }
+
+  private arrived(name: Question): void {
+    [this.asked[name].isAnswered, this.asked[name].failure] = [true, null];
+    this.attempts = 0;
+    this.update();
+  }
+
+  private failed(name: Question, error: ApiError): void {
+    const pause = pauseAfter(error, this.attempts + 1);
+    this.asked[name].failure = { error, pause };
+    if (pause !== null) {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.again(), 1000 * pause);
+    }
+    this.update(error);
   }
 }
 

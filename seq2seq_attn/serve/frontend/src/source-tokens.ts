@@ -14,17 +14,16 @@ export class SourceTokens extends Part {
   declare language: string;
   declare tokens: readonly string[] | null; // without the end of the sentence; null until the server has answered
   declare isEdited: boolean;
-  private shown: readonly string[] = [];
 
   protected override render(): TemplateResult | typeof nothing {
-    this.shown = this.tokens ?? this.shown; // those of the sentence before, for an instant, so that the page stays still
-    if (this.shown.length === 0) return nothing;
-    const count = `${this.shown.length} source token${this.shown.length === 1 ? "" : "s"}`;
+    const { tokens } = this;
+    if (!tokens || tokens.length === 0) return nothing;
+    const count = `${tokens.length} source token${tokens.length === 1 ? "" : "s"}`;
     const reset = html`<button type="button" @click=${() => this.send([])}>Use those of the tokenizer</button>`;
     return html`<details class="more" ?open=${this.isEdited}><summary>${count}${this.isEdited ? ", by hand" : ""}
         <small>split or join them</small></summary>
       <label class="tokens">Tokens <input lang=${this.language} autocomplete="off" spellcheck="false"
-        .value=${this.shown.join(" ")} @change=${this.change}></label>
+        .value=${tokens.join(" ")} @change=${this.change}></label>
       <p class="note">Spaces separate tokens: type one to split a token, delete one to join two. Each must be in the model's
         vocabulary; ${"<unk>"} stands for an unknown one. ${this.isEdited ? reset : nothing}</p></details>`;
   }

@@ -1,6 +1,7 @@
 /** The state of the page that a permalink holds, and its text after the # of the address. */
 
 import type { Intervention } from "./api.ts";
+import { Link } from "./link.ts";
 import { parseWalk, walkDefaults, type WalkState, writeWalk } from "./walk-state.ts";
 
 /** What a user changed in the translation of one model. */
@@ -30,6 +31,14 @@ export interface State {
   edits: Record<string, Edit>;
   walk: WalkState;
 }
+
+/** What was read from a link, and for the reader, what was not. */
+export interface Reading {
+  state: State;
+  unread: readonly string[];
+}
+
+const MOST_OF_EDITS = 1_000_000; // characters: rows of weights of many steps
 
 export const NO_EDIT: Edit = { prefix: [], interventions: [] };
 
@@ -75,33 +84,48 @@ export function writeState(state: State): string {
   return `translate?${query}`;
 }
 
-/** The state of a fragment; what is missing or malformed takes its default. */
-export function parseState(fragment: string): State {
+/** The state of a fragment, and what of it could not be read; that, and what is missing, has its default. */
+export function parseState(fragment: string): Reading {
   const [tab, text = ""] = splitOnce(fragment, "?");
-  const state = defaults();
-  const query = new URLSearchParams(text);
-  if (tab === "walk") return { ...state, tab, walk: parseWalk(query) };
-  const number = (name: string, low: number, high: number, initial: number): number => {
-    const given = query.get(name);
-    const value = Number(given);
-    return given !== null && value >= low && value <= high ? value : initial;
+  const link = new Link(new URLSearchParams(text));
+  if (tab === "walk") return { state: { ...defaults(), tab, walk: parseWalk(link) }, unread: link.finish() };
+  if (tab !== "" && tab !== "translate") return { state: defaults(), unread: [`the page ${tab.slice(0, 40)}`] };
+  const initial = defaults();
+  const [layer, head] = link.read<[number | null, number]>("head", [null, 0], (place) =>
+    /^\d+\.\d+$/.test(place) ? (place.split(".").map(Number) as [number, number]) : undefined);
+  const state: State = {
+    ...initial,
+    source: link.read("source", "", (source) => source),
+    models: link.all("model"),
+    beam: Math.round(link.number("beam", 1, 32, initial.beam)),
+    penalty: link.number("penalty", 0, 10, initial.penalty),
+    temperature: link.has("temperature") ? link.number("temperature", 0.01, 100, 1) : null,
+    topP: link.number("topP", 0.001, 1, initial.topP),
+    seed: Math.round(link.number("seed", 0, 2 ** 31, initial.seed)),
+    layer,
+    head,
+    focus: link.read<Place | null>("step", null, (place) => {
+      const [step, model] = splitOnce(place, "@");
+      return model !== undefined && /^\d+$/.test(step) ? { model, step: Number(step) } : undefined;
+    }),
+    edits: link.read("edits", {}, (json) => parseEdits(json, link.unread), MOST_OF_EDITS),
   };
-  const [layer, head] = (query.get("head") ?? "").split(".").map(Number);
-  const [step, model] = splitOnce(query.get("step") ?? "", "@");
-  return {
-    ...state,
-    source: query.get("source") ?? "",
-    models: query.getAll("model"),
-    beam: Math.round(number("beam", 1, 32, state.beam)),
-    penalty: number("penalty", 0, 10, state.penalty),
-    temperature: query.has("temperature") ? number("temperature", 0.01, 100, 1) : null,
-    topP: number("topP", 0.001, 1, state.topP),
-    seed: Math.round(number("seed", 0, 2 ** 31, state.seed)),
-    layer: Number.isInteger(layer) && Number.isInteger(head) ? layer! : null,
-    head: Number.isInteger(head) ? head! : 0,
-    focus: model !== undefined && /^\d+$/.test(step) ? { model, step: Number(step) } : null,
-    edits: parseEdits(query.get("edits")),
+  return { state, unread: link.finish() };
+}
+
+/** The state without the models that nobody serves, and which ones these are. */
+export function ofServed(state: State, served: readonly string[]): Reading {
+  const { models, focus, edits } = state;
+  const isServed = (name: string): boolean => served.includes(name);
+  const named = [...models, ...(focus ? [focus.model] : []), ...Object.keys(edits)];
+  const unknown = [...new Set(named.filter((name) => !isServed(name)))];
+  if (unknown.length === 0) return { state, unread: [] };
+  const kept = {
+    models: models.filter(isServed),
+    focus: focus && isServed(focus.model) ? focus : null,
+    edits: Object.fromEntries(Object.entries(edits).filter(([name]) => isServed(name))),
   };
+  return { state: { ...state, ...kept }, unread: unknown.map((name) => `model ${name}, which is not served here`) };
 }
 
 function splitOnce(text: string, mark: string): [string, string | undefined] {
@@ -109,28 +133,60 @@ function splitOnce(text: string, mark: string): [string, string | undefined] {
   return place < 0 ? [text, undefined] : [text.slice(0, place), text.slice(place + 1)];
 }
 
-/** The server checks the interventions; here, only what the page itself relies on. */
-function parseEdits(text: string | null): Record<string, Edit> {
+/** The edits by model. The server knows which of them fit the sentence; here, each has the type that it should. */
+function parseEdits(json: string, unread: string[]): Record<string, Edit> | undefined {
   let values: unknown;
   try {
-    values = JSON.parse(text ?? "{}");
+    values = JSON.parse(json);
   } catch {
-    return {};
+    return undefined;
   }
-  if (typeof values !== "object" || values === null) return {};
-  return Object.fromEntries(Object.entries(values).filter((pair): pair is [string, Edit] => isEdit(pair[1])));
+  if (!isRecord(values)) return undefined;
+  const edits = Object.entries(values).map(([model, value]) => [model, parseEdit(value, `edits of ${model}`, unread)] as const);
+  return Object.fromEntries(edits.filter(([, edit]) => isEdited(edit)));
 }
 
-function isEdit(value: unknown): value is Edit {
-  if (typeof value !== "object" || value === null) return false;
-  const { prefix, interventions, source } = value as Partial<Edit>;
-  const areTokens = (each: unknown): boolean =>
-    Array.isArray(each) && each.every((token) => typeof token === "string");
-  const isRow = (row: unknown): boolean => Array.isArray(row) && row.every((each) => typeof each === "number");
-  return (
-    (typeof prefix === "string" || areTokens(prefix)) &&
-    (source === undefined || areTokens(source)) &&
-    Array.isArray(interventions) &&
-    interventions.every((each) => each.replace !== "weights" || isRow(each.weights))
-  );
+function parseEdit(value: unknown, name: string, unread: string[]): Edit {
+  if (!isRecord(value)) {
+    unread.push(name);
+    return NO_EDIT;
+  }
+  const { prefix = [], interventions = [], source } = value;
+  const hasPrefix = typeof prefix === "string" || areTokens(prefix);
+  const hasSource = areTokens(source) && source.length > 0;
+  const given: unknown[] = Array.isArray(interventions) ? interventions : [interventions];
+  const read = given.map(parseIntervention).filter((each) => each !== undefined);
+  if (!hasPrefix) unread.push(`${name}: prefix`);
+  if (source !== undefined && !hasSource) unread.push(`${name}: source`);
+  if (read.length < given.length) unread.push(`${name}: ${given.length - read.length} of ${given.length} interventions`);
+  return { prefix: hasPrefix ? prefix : [], interventions: read, ...(hasSource && { source }) };
 }
+
+/** What the field that belongs to a replacement must be; the others have none. */
+const FIELDS: Record<Intervention["replace"], ["weights" | "other" | "temperature" | "normalizer", (value: unknown) => boolean] | null> = {
+  weights: ["weights", (value) => Array.isArray(value) && value.every((each) => Number.isFinite(each) && each >= 0)],
+  sentence: ["other", (value) => typeof value === "string"],
+  temperature: ["temperature", (value) => Number.isFinite(value) && (value as number) > 0],
+  normalizer: ["normalizer", (value) => typeof value === "string" || (isRecord(value) && typeof value["name"] === "string")],
+  mean: null,
+  nothing: null,
+};
+
+function parseIntervention(value: unknown): Intervention | undefined {
+  if (!isRecord(value)) return undefined;
+  const { replace, step = null, layer = null, head = null } = value;
+  const isPlace = (each: unknown): each is number | null => each === null || (Number.isInteger(each) && (each as number) >= 0);
+  if (typeof replace !== "string" || !Object.hasOwn(FIELDS, replace)) return undefined;
+  if (!isPlace(step) || !isPlace(layer) || !isPlace(head)) return undefined;
+  const place = { replace: replace as Intervention["replace"], step, layer, head };
+  const field = FIELDS[place.replace];
+  if (!field) return place;
+  const [name, fits] = field;
+  return fits(value[name]) ? { ...place, [name]: value[name] } : undefined;
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const areTokens = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((token) => typeof token === "string");

@@ -65,7 +65,7 @@ export class TranslationRows extends Part {
       return html`<tr class="none"><th scope="row">${name}</th>
         <td colspan="99"><small>${kind === "changed" ? hint : pane.busy > 0 ? "translating …" : ""}</small></td></tr>`;
     }
-    return html`<tr class=${kind} data-model=${pane.info.name} data-kind=${kind} lang=${pane.info.target}
+    return html`<tr class="${kind} ${pane.isStale(kind) ? "stale" : ""}" data-model=${pane.info.name} data-kind=${kind} lang=${pane.info.target}
         @keydown=${this.move}>
       <th scope="row" lang="en">${name}</th>
       ${cells.map((cell) => {

@@ -1,5 +1,6 @@
 /** The state of the lesson: a query, four keys, a scorer with its parameters, a normalizer. */
 
+import type { Link } from "./link.ts";
 import { NORMALIZERS, SCORERS, type Vector } from "./walk-math.ts";
 
 export interface WalkState {
@@ -28,11 +29,11 @@ export function walkDefaults(): WalkState {
 
 const written = (vectors: readonly Vector[]): string => vectors.map((vector) => vector.join(",")).join(";");
 
-/** The vectors of a text such as "1,2;3,4"; null unless their sizes are those of `like`. */
-function vectors(text: string | null, like: readonly Vector[]): Vector[] | null {
-  const found = (text ?? "").split(";").map((part) => part.split(",").map(Number));
+/** The vectors of a text such as "1,2;3,4"; undefined unless their sizes are those of `like`. */
+function vectors(text: string, like: readonly Vector[]): Vector[] | undefined {
+  const found = text.split(";").map((part) => part.split(",").map(Number));
   const fits = found.length === like.length && found.every((each, i) => each.length === like[i]!.length && each.every(Number.isFinite));
-  return text !== null && fits ? found : null;
+  return fits ? found : undefined;
 }
 
 export function writeWalk(walk: WalkState): URLSearchParams {
@@ -48,20 +49,18 @@ export function writeWalk(walk: WalkState): URLSearchParams {
   return query;
 }
 
-/** What is missing or malformed takes its default. */
-export function parseWalk(query: URLSearchParams): WalkState {
+export function parseWalk(link: Link): WalkState {
   const initial = walkDefaults();
   const known = (name: "scorer" | "normalizer", all: object): string =>
-    Object.hasOwn(all, query.get(name) ?? "") ? query.get(name)! : initial[name];
+    link.read(name, initial[name], (text) => (Object.hasOwn(all, text) ? text : undefined));
   const scorer = known("scorer", SCORERS);
-  const temperature = Number(query.get("temperature"));
   const own = initialParameters(scorer);
   return {
     scorer,
     normalizer: known("normalizer", NORMALIZERS),
-    temperature: temperature > 0 && Number.isFinite(temperature) ? temperature : initial.temperature,
-    query: vectors(query.get("query"), [initial.query])?.[0] ?? initial.query,
-    keys: vectors(query.get("keys"), initial.keys) ?? initial.keys,
-    parameters: vectors(query.get("parameters"), own) ?? own,
+    temperature: link.number("temperature", 1e-3, 1e3, initial.temperature),
+    query: link.read("query", initial.query, (text) => vectors(text, [initial.query])?.[0]),
+    keys: link.read("keys", initial.keys, (text) => vectors(text, initial.keys)),
+    parameters: link.read("parameters", own, (text) => vectors(text, own)),
   };
 }

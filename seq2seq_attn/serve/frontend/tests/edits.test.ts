@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Intervention } from "../src/api.ts";
-import { atTemperature, goingOn, intervened, normalizerOf, ofTokens, placed, temperatureOf, withNormalizer, withoutStep, withWeights } from "../src/edits.ts";
+import { atTemperature, goingOn, intervened, normalizerOf, ofSettings, ofTokens, placed, temperatureOf, withNormalizer, withoutStep, withWeights } from "../src/edits.ts";
 import { NO_EDIT } from "../src/state.ts";
 
 const MEAN = { layer: null, head: 0 };
@@ -70,4 +70,14 @@ test("temperature and normalizer are each set once for a head, and unset by the 
   expect([temperatureOf(both, SECOND_HEAD), normalizerOf(both, SECOND_HEAD)]).toEqual([0.5, "sparsemax"]);
   expect([temperatureOf(both, MEAN), normalizerOf(both, MEAN)]).toEqual([1, ""]);
   expect(withNormalizer(atTemperature(both, SECOND_HEAD, 1), SECOND_HEAD, "").interventions).toEqual([]);
+});
+
+test("another sentence keeps the settings of the model, and no edit of the sentence", () => {
+  const everywhere = placed(MEAN, null, { replace: "mean" });
+  const edit = withNormalizer(atTemperature({ prefix: "the", source: ["a", "b"], interventions: [row(0), everywhere] }, SECOND_HEAD, 2), MEAN, "sparsemax");
+  const kept = ofSettings(edit);
+  expect(kept.interventions.map(({ replace }) => replace)).toEqual(["temperature", "normalizer"]);
+  expect(kept.prefix).toBe("the");
+  expect(kept).not.toHaveProperty("source");
+  expect(ofSettings({ ...edit, prefix: ["chosen", "tokens"] }).prefix).toEqual([]);
 });

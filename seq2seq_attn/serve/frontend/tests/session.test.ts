@@ -1,7 +1,9 @@
-/** One question at a time: of those that come meanwhile, the last is asked next. */
+/** One question at a time, and what was answered before stays until the next answer arrives. */
 
-import { expect, test } from "vitest";
-import { Line } from "../src/session.ts";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { type Answers, ApiError, type Decoded, type ModelInfo, type Step } from "../src/api.ts";
+import { Line, Pane } from "../src/session.ts";
+import { defaults, type State } from "../src/state.ts";
 
 /** Work that notes its name when it begins and is done when it is told so. */
 function desk() {
@@ -56,4 +58,111 @@ test("after a stop, the same question is asked again", () => {
   line.ask("a", false, work("a"));
   expect(aborted).toEqual(["a"]);
   expect(begun).toEqual(["a", "a"]);
+});
+
+describe("a pane", () => {
+  const step = (token: string): Step => ({ token, log_probability: -1, weights: null, layers: [], likely: [] });
+  const decoded = (...tokens: string[]): Decoded => ({ source: ["a"], text: tokens.join(" "), log_probability: -1, steps: tokens.map(step) });
+  const info = { name: "m", heads: [1] } as ModelInfo;
+  const of = (source: string, more: Partial<State> = {}): State => ({ ...defaults(), source, ...more });
+  const edits = { m: { prefix: "x", interventions: [] } };
+  const settled = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
+
+  /** A server whose stream yields what `tell` is given, and fails with what `fail` is given. */
+  function server() {
+    const waiting: { source: string; tell: (found: Decoded | null) => void; fail: (error: Error) => void }[] = [];
+    const next = (source: string): Promise<Decoded | null> =>
+      new Promise((tell, fail) => waiting.push({ source, tell, fail }));
+    const api = {
+      isServer: true,
+      steps: (request: { source: string }) => next(`edited ${request.source}`),
+      async *stream(request: { source: string }) {
+        yield decoded(); // it has begun
+        for (let found = await next(request.source); found; found = await next(request.source)) yield found;
+      },
+    } as unknown as Answers;
+    return { waiting, pane: new Pane(info, api, () => undefined) };
+  }
+
+  /** A pane that has answered the sentence "one". */
+  async function answered() {
+    const { waiting, pane } = server();
+    pane.sync(of("one"));
+    for (const found of [decoded("1"), null]) {
+      await settled();
+      waiting.shift()!.tell(found);
+    }
+    await settled();
+    expect([pane.base!.text, pane.isStale("base"), pane.isOutdated(), pane.busy]).toEqual(["1", false, false, 0]);
+    return { waiting, pane };
+  }
+
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  test("keeps its figures until the first step of the next answer", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("two"));
+    await settled();
+    expect([pane.base!.text, pane.isStale("base"), pane.isOutdated()]).toEqual(["1", true, true]);
+    waiting.shift()!.tell(decoded("2"));
+    await settled();
+    expect([pane.base!.text, pane.isStale("base"), pane.isOutdated()]).toEqual(["2", false, false]);
+  });
+
+  test("shows the changed translation of the sentence before as outdated, and that of an edit as stale alone", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("one", { edits }));
+    waiting.shift()!.tell(decoded("x", "1"));
+    await settled();
+    expect([pane.current!.text, pane.isStale("changed")]).toEqual(["x 1", false]);
+    pane.sync(of("one", { edits: { m: { prefix: "y", interventions: [] } } }));
+    expect([pane.current!.text, pane.isStale("changed"), pane.isOutdated()]).toEqual(["x 1", true, false]);
+    waiting.shift()!.tell(decoded("y", "1"));
+    await settled();
+    pane.sync(of("two", { edits }));
+    expect([pane.current!.text, pane.isStale("changed"), pane.isOutdated()]).toEqual(["y 1", true, true]);
+  });
+
+  test("asks a dead server again after growing pauses, and keeps what it has", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("two"));
+    for (const pause of [1, 2, 4]) {
+      await settled();
+      waiting.shift()!.fail(new ApiError(0, "dead"));
+      await settled();
+      expect([pane.failure!.pause, pane.base!.text, pane.isStale("base")]).toEqual([pause, "1", true]);
+      await vi.advanceTimersByTimeAsync(1000 * pause - 1);
+      expect(waiting).toEqual([]);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(waiting).toHaveLength(1);
+    }
+    waiting.shift()!.tell(decoded("2"));
+    await settled();
+    expect([pane.failure, pane.base!.text, pane.isStale("base")]).toEqual([null, "2", false]);
+  });
+
+  test("asks again at once when the reader does, and then not a second time", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("two"));
+    await settled();
+    waiting.shift()!.fail(new ApiError(429, "busy", 60));
+    await settled();
+    pane.again();
+    await settled();
+    expect(waiting).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect(waiting).toHaveLength(1);
+  });
+
+  test("forgets the failure of a sentence with that sentence, and asks nothing that was refused again", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("two"));
+    await settled();
+    waiting.shift()!.fail(new ApiError(400, "too long"));
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect([waiting, pane.failure!.pause]).toEqual([[], null]);
+    pane.sync(of("three"));
+    expect(pane.failure).toBe(null);
+  });
 });

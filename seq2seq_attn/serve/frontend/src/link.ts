@@ -1,0 +1,49 @@
+/** What a link holds, read value by value: what cannot be read is noted, and takes its default. */
+
+const MOST = 10_000; // characters of a value
+
+export class Link {
+  readonly unread: string[] = []; // for a reader: what was left out
+  private readonly asked = new Set<string>();
+
+  constructor(private readonly query: URLSearchParams) {}
+
+  has(name: string): boolean {
+    return this.query.has(name);
+  }
+
+  /** A value; `initial` if it is missing, too long, or undefined as parsed. */
+  read<T>(name: string, initial: T, parse: (text: string) => T | undefined, most: number = MOST): T {
+    this.asked.add(name);
+    const text = this.query.get(name);
+    if (text === null) return initial;
+    if (text.length > most) {
+      this.unread.push(`${name}, which has ${text.length} characters (at most ${most})`);
+      return initial;
+    }
+    const value = parse(text);
+    if (value === undefined) this.unread.push(`${name}=${shortened(text)}`);
+    return value ?? initial;
+  }
+
+  number(name: string, low: number, high: number, initial: number): number {
+    return this.read(name, initial, (text) => {
+      const value = text === "" ? NaN : Number(text);
+      return value >= low && value <= high ? value : undefined;
+    });
+  }
+
+  /** All values of a name that may stand several times. */
+  all(name: string): string[] {
+    this.asked.add(name);
+    return this.query.getAll(name).filter((text) => text.length <= MOST);
+  }
+
+  /** Notes the names that nobody asked for. */
+  finish(): string[] {
+    for (const name of new Set(this.query.keys())) if (!this.asked.has(name)) this.unread.push(shortened(name));
+    return this.unread;
+  }
+}
+
+const shortened = (text: string): string => (text.length <= 40 ? text : `${text.slice(0, 38)} …`);
