@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import seq2seq_attn
 from seq2seq_attn import attention, testing
-from seq2seq_attn.analysis import neighbors, other_models, stepwise, verify
+from seq2seq_attn.analysis import neighbors, other_models, stepwise, value_plane, verify
 from seq2seq_attn.api import answers, catalog, data, experiments, heads, scores, view
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
@@ -44,6 +44,7 @@ RESULTS = {
     other_models: ["ReadAttention"],
     neighbors: ["Neighbor"],
     stepwise: ["DecodedSteps", "DecodedStep", "LayerReading", "Intervention"],
+    value_plane: ["ValuePlane"],
     scores: ["Scores"],
     verify: ["Verification", "VerifiedItem"],
     experiments: ["ComparisonTable"],

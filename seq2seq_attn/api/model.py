@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.analysis.faithfulness import Faithfulness
     from seq2seq_attn.analysis.neighbors import StateIndex
     from seq2seq_attn.analysis.step_interventions import Intervention
+    from seq2seq_attn.analysis.value_plane import ValuePlane
     from seq2seq_attn.api.heads import AttentionMaps, HeadTable
     from seq2seq_attn.api.scores import Scores
     from seq2seq_attn.api.view import AttentionView
@@ -545,6 +546,26 @@ class Model:
         refuse_rules(options)
         steps = decode_steps(self.trained, source, target, prefix=prefix, interventions=changes, options=options)
         return Steps(**vars(decoded(self.trained, source, steps)))
+
+    def value_plane(self, source: str | Sequence[str], *, layer: int = 0, head: int = 0) -> ValuePlane:
+        """The values v_j that a head reads, in the plane of their two principal components with the largest variance.
+
+        C_i = Σ_j a_ij v_j holds among the points of the plane as well, with the weights of `steps`.
+
+        Args:
+            source: A line, as text or as a list of tokens.
+            layer: Layer of the decoder that reads the source, counted from 0.
+            head: Head of the layer, counted from 0.
+
+        Returns:
+            The tokens of the source, a point for each, and the share of the values' variance that the plane shows.
+
+        Raises:
+            UserError: The source is blank, a token is unknown, or the model has no such layer or head.
+        """
+        from seq2seq_attn.analysis.value_plane import value_plane
+
+        return value_plane(self.trained, source, layer, head)
 
     @takes(SearchOptions, unset=True)
     def neighbors(

@@ -42,7 +42,12 @@ class Attended(NamedTuple):
 
     weights: Tensor  # (B, R, K, S)
     scores: Tensor  # (B, R, K, S) e, before temperature and normalizer; NaN where the context is no `Attention`
-    norms: Tensor  # (B, R, S) |v_j|
+    values: tuple[Tensor, ...]  # v_j of each layer (B, its heads, S, D)
+
+    @property
+    def norms(self) -> Tensor:
+        """|v_j| (B, R, S)."""
+        return torch.cat([torch.linalg.vector_norm(values.float(), dim=-1) for values in self.values], dim=1)
 
     @property
     def contributions(self) -> Tensor:
@@ -74,7 +79,10 @@ class IntervenedModel:
         step = self.model.step(tokens, state, memory)
         layers = [self.attended[layer] for layer in range(len(self.heads))]
         self.changes, self.scores, self.attended = None, {}, {}
-        return step, Attended(*(torch.cat(parts, dim=1) for parts in zip(*layers, strict=True))) if layers else None
+        if not layers:
+            return step, None
+        weights, scores, values = zip(*layers, strict=True)
+        return step, Attended(torch.cat(weights, dim=1), torch.cat(scores, dim=1), values)
 
     def heads_of(self, layer: int) -> slice:
         """The heads of a layer among those of all layers."""
@@ -139,7 +147,7 @@ class _Intervened(RecomputedContext):
         self.model.attended[self.layer] = (
             self._by_head(weights),
             self._by_head(torch.full_like(weights, torch.nan) if scores is None else scores.float()),
-            self._by_head(torch.linalg.vector_norm(source.values.float(), dim=-1)),
+            self._by_head(source.values),
         )
         return contexts, weights
 

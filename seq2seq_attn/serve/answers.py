@@ -169,6 +169,14 @@ class StepsAnswer(ModelAnswer):
     grid: int | None = None  # with one: the rows of its states, of which there is one unless it is an image
 
 
+class PlaneAnswer(ModelAnswer):
+    """The values of a source in the plane of their two largest principal components."""
+
+    source: list[str]  # tokens, `</s>` last
+    points: list[tuple[float, float]]  # of the value of each token
+    share: float  # of the variance of the values, from 0 to 1, that the plane shows
+
+
 class HypothesesAnswer(ModelAnswer):
     """Outputs that begin with a prefix."""
 

@@ -132,6 +132,18 @@ async def intervene(call: Call[requests.InterveneBody]) -> dict[str, Any]:
     return await steps(call)
 
 
+@ENDPOINTS.at("/v1/plane", answers.PlaneAnswer, requests.PlaneBody)
+async def plane(call: Call[requests.PlaneBody]) -> dict[str, Any]:
+    """What a head reads of each source token, in the plane of the two largest principal components."""
+    body = call.body
+    (length,) = await call.source_lengths(call.served, [body.source])
+
+    def answer(model: Model) -> dict[str, Any]:
+        return model.value_plane(body.source, layer=body.layer, head=body.head)._asdict()
+
+    return dict(await call.answer(answer, length, length))
+
+
 @ENDPOINTS.at("/v1/hypotheses", answers.HypothesesAnswer, requests.HypothesesBody)
 async def hypotheses(call: Call[requests.HypothesesBody]) -> dict[str, Any]:
     """The n best outputs that begin with a prefix, with or without interventions."""

@@ -172,6 +172,14 @@ class InterveneBody(StepsBody):
     interventions: tuple[Intervention, ...] = Field(min_length=1, max_length=1000)  # in place of what is read
 
 
+class PlaneBody(ModelBody):
+    """A source whose values, as a head of the decoder reads them, are shown in a plane."""
+
+    source: Lines  # text or list of tokens
+    layer: NonNegativeInt = 0  # that reads the source
+    head: NonNegativeInt = 0  # of the layer
+
+
 class NeighborsBody(ModelBody):
     """A source, whose nearest training sources are asked for, or those of a step of its target."""
 

@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ from seq2seq_attn.analysis.stepwise import (
     source_item,
     source_tokens,
 )
+from seq2seq_attn.analysis.value_plane import value_plane
 from seq2seq_attn.attention import Normalizer
 from seq2seq_attn.attention.contexts.counterfactual import uniform
 from seq2seq_attn.attention.normalizer import _normalizers
@@ -613,3 +615,46 @@ def test_a_table_of_positions_limits_its_own_side():
     model = untrained("heads", {"data": {"max_length": 8}, "search": {"max_length": 9}, "model": {"encoder": table}})
     scores, _ = score_references(model, ParallelCorpus([SOURCE], [" ".join("v" * 12)]))
     assert scores["perplexity"] > 1
+
+
+def test_the_plane_of_the_values_is_that_of_their_two_largest_principal_components():
+    """Against the eigenvectors of the covariance of the encoder's states, which are the values of this model."""
+    model = untrained("additive")
+    with torch.inference_mode():
+        states = (
+            model.fused.encoder_states(model.source.collate([source_item(model, SOURCE)])).states[0].double().numpy()
+        )
+    variances, components = np.linalg.eigh(np.cov(states.T, bias=True))
+    found = value_plane(model, SOURCE)
+    assert found.source == source_tokens(model, SOURCE)
+    assert found.share == pytest.approx(variances[-2:].sum() / variances.sum())
+    assert np.abs(found.points) == pytest.approx(np.abs(states @ components[:, :-3:-1]), abs=1e-5)
+    for axis in np.transpose(found.points):
+        assert max(axis, key=abs) > 0
+    weights = np.array(next(decode_steps(model, SOURCE)).weights)
+    context = np.abs(weights @ states @ components[:, :-3:-1])
+    assert np.abs(weights @ found.points) == pytest.approx(context, abs=1e-5)
+
+
+def test_two_values_lie_in_their_plane_and_others_are_never_farther_from_zero_than_they_are(model):
+    step = next(decode_steps(model, SOURCE))
+    for number, layer in enumerate(step.layers):
+        for head, (weights, contributions) in enumerate(zip(layer.weights, layer.contributions, strict=True)):
+            found = value_plane(model, SOURCE, number, head)
+            assert 0 < found.share <= 1 + 1e-9
+            in_the_plane = np.linalg.norm(found.points, axis=1) * weights
+            assert (in_the_plane <= np.array(contributions) + 1e-5).all()
+    assert value_plane(model, "a").share == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "message"),
+    [
+        ("additive", {"layer": 1}, "layer 1: this model reads the source in layers 0 to 0"),
+        ("heads", {"layer": 1, "head": 4}, "head 4: this model has heads 0 to 3"),
+        ("distracted", {}, "does not attend to single source words"),
+    ],
+)
+def test_a_plane_of_values_that_a_model_does_not_read_is_refused(name, place, message):
+    with pytest.raises(UserError, match=message):
+        value_plane(untrained(name), SOURCE, **place)

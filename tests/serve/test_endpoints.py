@@ -348,6 +348,14 @@ def test_neighbors_are_those_of_the_model(ask, post, served, model, asked, monke
     assert close(answer["neighbors"], model.neighbors(**request).to_records())
 
 
+def test_the_plane_of_the_values_is_that_of_the_model(post, refused, model):
+    wanted = model.value_plane("a b c")
+    for source in ("a b c", ["a", "b", "c"]):
+        answer = post("/v1/plane", {"source": source})
+        assert close({name: answer[name] for name in wanted._fields}, wanted._asdict())
+    assert "head 1: this model has heads 0 to 0" in refused(400, "POST", "/v1/plane", json={"source": "a", "head": 1})
+
+
 def test_neighbors_that_cannot_be_prepared_are_400(refused, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "usearch", None)
     served = ServedModel.load("backwards", model, ("en", "zh"), print)

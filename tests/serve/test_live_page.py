@@ -684,15 +684,16 @@ def test_the_keyboard_alone_suffices(visit, model):
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1300])
-@pytest.mark.parametrize("tab", ["translate", "walk"])
+@pytest.mark.parametrize("tab", ["translate", "walk", "story"])
 def test_axe_finds_nothing_serious_and_the_page_fits_the_window(visit, several, indices, tab, width, scheme):
     if not AXE.exists():
         pytest.skip("needs axe-core: npm ci in seq2seq_attn/serve/frontend")
     changed = edits(interventions=[{"replace": "mean", "step": 1, "layer": None, "head": None}], prefix=["c"])
     models = "&model=backwards&model=fixed&model=heads"
-    fragment = start(beam=3, step="1@backwards", edits=changed) + models if tab == "translate" else "walk?scorer=mlp"
+    translate = start(beam=3, step="1@backwards", edits=changed) + models
+    fragment = {"translate": translate, "walk": "walk?scorer=mlp", "story": "story"}[tab]
     page = visit(fragment, at=several, viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.locator("tr[data-kind=changed] button, walk-page .sum").first.wait_for()
+    page.locator("tr[data-kind=changed] button, walk-page .sum, [data-screen=heads] svg").first.wait_for()
     for summary in page.locator("details.more > summary").all():
         summary.click()
     page.wait_for_timeout(300)

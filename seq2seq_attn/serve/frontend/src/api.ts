@@ -72,6 +72,19 @@ export interface Neighbor {
   tokens: string[] | null; // of the target, for a step
 }
 
+/** What a head reads of each source token, in the plane of the two largest principal components. */
+export interface ValuePlane {
+  source: string[];
+  points: [number, number][];
+  share: number; // of the variance, that the plane shows
+}
+
+/** Self-attention weights of the encoder by layer, head, query and key. */
+export interface SelfAttention {
+  encoder: number[][][][]; // empty without
+  source_tokens: string[];
+}
+
 /** The body of a request for neighbors of a source or, with a step, of that step after the tokens of `target`. */
 export interface NeighborsRequest {
   model: string;
@@ -155,6 +168,14 @@ export class Api {
     return (await whole<{ neighbors: Neighbor[] }>(answer)).neighbors;
   }
 
+  async plane(request: { model: string; source: string | string[]; layer: number; head: number }, signal: AbortSignal): Promise<ValuePlane> {
+    return (await this.send("v1/plane", request, signal)).json() as Promise<ValuePlane>;
+  }
+
+  async selfAttention(model: string, source: string, signal: AbortSignal): Promise<SelfAttention> {
+    return (await this.send("v1/attention", { model, source, heads: true }, signal)).json() as Promise<SelfAttention>;
+  }
+
   /** The translation after every token that is decoded. */
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {
     const { body } = await this.send("v1/stream", request, signal);
@@ -200,4 +221,4 @@ export class Api {
 }
 
 /** Who answers the page: the server, or in a file of its own the page itself. */
-export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbors" | "stream">;
+export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbors" | "plane" | "selfAttention" | "stream">;

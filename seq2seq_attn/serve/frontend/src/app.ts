@@ -35,6 +35,7 @@ import { type Failure, Pane } from "./session.ts";
 import { type Edit, isEdited, NO_EDIT, ofServed, parseState, type Reading, type State, writeState } from "./state.ts";
 import "./step-panel.ts";
 import { forgetWidths } from "./text-width.ts";
+import "./story/story.ts";
 import "./tools.ts";
 import type { PageTools } from "./tools.ts";
 import { sameColumn } from "./translations.ts";
@@ -159,8 +160,11 @@ export class AttentionPage extends Part {
     const { state, unread } = this.served(parseState(address));
     this.changes.arrive(entry, address);
     this.unread = unread;
-    // A link to one tab says nothing of the other.
-    this.state = state.tab === "walk" ? { ...this.state, tab: "walk", walk: state.walk } : { ...state, walk: this.state.walk };
+    // A link to one tab says nothing of the others.
+    const { tab, walk, language } = state;
+    if (tab === "walk") this.state = { ...this.state, tab, walk };
+    else if (tab === "story") this.state = { ...this.state, tab, language };
+    else this.state = { ...state, walk: this.state.walk, language: this.state.language };
   }
 
   private key(event: KeyboardEvent): void {
@@ -250,14 +254,19 @@ export class AttentionPage extends Part {
     const link = (name: State["tab"], title: string): TemplateResult => html`<a href="#${name}" aria-current=${tab === name ? "page" : "false"}
       @click=${(event: Event) => { event.preventDefault(); this.change({ tab: name }); }}>${title}</a>`;
     return html`<header><h1>Attention in translation</h1>
-        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} ${this.api instanceof Api ? html`<a href="docs">Endpoints</a>` : nothing}</nav>
+        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} ${link("story", "Story")} ${this.api instanceof Api ? html`<a href="docs">Endpoints</a>` : nothing}</nav>
         <page-tools .trail=${this.changes.trail} .isPresenting=${this.isPresenting}></page-tools></header>
       <main>
         ${this.problem ? this.error(this.problem) : nothing}
         ${this.unread.length > 0 ? html`<p class="error" role="status">Left out of the link, as it cannot be read: ${this.unread.join("; ")}.</p>` : nothing}
-        ${tab === "walk" ? html`<walk-page .state=${this.state.walk}></walk-page>` : this.translation()}
+        ${tab === "walk" ? html`<walk-page .state=${this.state.walk}></walk-page>` : tab === "story" ? this.story() : this.translation()}
       </main>
       <p class="hidden" role="status" aria-live="polite">${this.announced}</p>`;
+  }
+
+  private story(): TemplateResult | typeof nothing {
+    if (this.models.length === 0) return nothing;
+    return html`<story-page .answers=${this.api} .models=${this.models} .language=${this.state.language}></story-page>`;
   }
 
   private translation(): TemplateResult | typeof nothing {

@@ -9,6 +9,7 @@ import {
   type Neighbor,
   type NeighborsRequest,
   type StepsRequest,
+  type ValuePlane,
 } from "./api.ts";
 import { pauseAfter } from "./retry.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
@@ -166,6 +167,11 @@ export class Pane {
   /** The nearest training pairs; ApiError with status 503 while the server reads them. */
   neighbors(request: Omit<NeighborsRequest, "model">, signal: AbortSignal): Promise<Neighbor[]> {
     return this.api.neighbors({ model: this.info.name, ...request }, signal);
+  }
+
+  /** What a head reads of the source, in a plane. */
+  plane(layer: number, head: number, signal: AbortSignal): Promise<ValuePlane> {
+    return this.api.plane({ model: this.info.name, source: this.source, layer, head }, signal);
   }
 
   private askForHypotheses(state: State, request: StepsRequest, key: string): void {

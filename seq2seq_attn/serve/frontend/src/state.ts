@@ -2,6 +2,7 @@
 
 import type { Intervention } from "./api.ts";
 import { Link } from "./link.ts";
+import { isLanguage, type Language } from "./story/math.ts";
 import { parseWalk, walkDefaults, type WalkState, writeWalk } from "./walk-state.ts";
 
 /** What a user changed in the translation of one model. */
@@ -17,7 +18,7 @@ export interface Place {
 }
 
 export interface State {
-  tab: "translate" | "walk";
+  tab: "translate" | "walk" | "story";
   source: string;
   models: string[]; // names; empty: the first
   beam: number;
@@ -30,6 +31,7 @@ export interface State {
   focus: Place | null; // the step that is shown in detail
   edits: Record<string, Edit>;
   walk: WalkState;
+  language: Language | null; // of the story; null: the reader's
 }
 
 /** What was read from a link, and for the reader, what was not. */
@@ -60,6 +62,7 @@ export function defaults(): State {
     focus: null,
     edits: {},
     walk: walkDefaults(),
+    language: null,
   };
 }
 
@@ -69,6 +72,7 @@ export function writeState(state: State): string {
     const query = writeWalk(state.walk).toString();
     return query ? `walk?${query}` : "walk";
   }
+  if (state.tab === "story") return state.language ? `story?language=${state.language}` : "story";
   const initial = defaults();
   const query = new URLSearchParams();
   if (state.source) query.set("source", state.source);
@@ -89,6 +93,10 @@ export function parseState(fragment: string): Reading {
   const [tab, text = ""] = splitOnce(fragment, "?");
   const link = new Link(new URLSearchParams(text));
   if (tab === "walk") return { state: { ...defaults(), tab, walk: parseWalk(link) }, unread: link.finish() };
+  if (tab === "story") {
+    const language = link.read<Language | null>("language", null, (name) => (isLanguage(name) ? name : undefined));
+    return { state: { ...defaults(), tab, language }, unread: link.finish() };
+  }
   if (tab !== "" && tab !== "translate") return { state: defaults(), unread: [`the page ${tab.slice(0, 40)}`] };
   const initial = defaults();
   const [layer, head] = link.read<[number | null, number]>("head", [null, 0], (place) =>

@@ -8,6 +8,7 @@ import "./nearest-pairs.ts";
 import { Part } from "./part.ts";
 import { comparable, givenRow, reading, type Reading, type View } from "./reading.ts";
 import type { Pane } from "./session.ts";
+import "./walk-with.ts";
 
 export class StepPanel extends Part {
   static override properties = {
@@ -71,7 +72,9 @@ export class StepPanel extends Part {
         <td>${few(found.contributions[j]!)}</td>
         <td class="bar">${meter(found.contributions[j]! / most)}</td>
       </tr>`)}</tbody></table>
-      ${found.scores ? nothing : html`<p class="note">${this.whyNoScores()}</p>`}`;
+      ${found.scores
+        ? html`<walk-with .pane=${this.pane} .step=${this.step} .view=${this.view} .found=${found}></walk-with>`
+        : html`<p class="note">${this.whyNoScores()}</p>`}`;
   }
 
   private whyNoScores(): string {

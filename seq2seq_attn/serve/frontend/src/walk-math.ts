@@ -155,3 +155,13 @@ export const total = (values: Vector): number => values.reduce((a, b) => a + b, 
 
 /** Whether C is a mean of the values under these weights. */
 export const isMean = (weights: Vector): boolean => Math.abs(total(weights) - 1) < 5e-4;
+
+/** The normalizer that gives these weights for these scores; null if none does. */
+export function normalizerOf(scores: Vector, weights: Vector): string | null {
+  const gives = (name: string): boolean =>
+    NORMALIZERS[name]!.weights(scores, 1).every((each, j) => Math.abs(each - weights[j]!) < 1e-3);
+  return Object.keys(NORMALIZERS).find(gives) ?? null;
+}
+
+/** How far a plane reaches in which all of these vectors are inside. */
+export const reachOf = (vectors: readonly Vector[]): number => 1.1 * Math.max(1e-6, ...vectors.flat().map(Math.abs));

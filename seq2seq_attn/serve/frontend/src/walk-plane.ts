@@ -114,7 +114,8 @@ export class WalkPlane extends Part {
       const [a, b, c, d] = [x(from[0]!), y(from[1]!), x(to[0]!), y(to[1]!)];
       const length = Math.hypot(c - a, d - b);
       const [across, down] = [(c - a) / (length || 1), (d - b) / (length || 1)];
-      const side = (turn: number): string => `M${c},${d}l${-7 * across + 4 * turn * down},${-7 * down - 4 * turn * across}`;
+      const head = Math.min(7, length / 2);
+      const side = (turn: number): string => `M${c},${d}l${head * (-across + 0.6 * turn * down)},${head * (-down - 0.6 * turn * across)}`;
       return svg`<path class="arrow context term" data-place=${j}
         d="M${a},${b}L${c},${d}${length > LEAST ? side(1) + side(-1) : ""}"><title>a · ${this.words[j]}</title></path>`;
     });

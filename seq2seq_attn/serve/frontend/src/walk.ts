@@ -3,13 +3,15 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
 import { figureButtons, saveJson } from "./download.ts";
-import { few, share } from "./format.ts";
+import { few, fixed, share } from "./format.ts";
 import { meter } from "./meter.ts";
 import { Part } from "./part.ts";
 import "./walk.css";
-import { context, isMean, NORMALIZERS, type Parameter, SCORERS, total, type Vector } from "./walk-math.ts";
+import { context, isMean, NORMALIZERS, type Parameter, partialSums, reachOf, SCORERS, total, type Vector } from "./walk-math.ts";
 import { REACH, type WalkPlane } from "./walk-plane.ts";
-import { initialParameters, walkDefaults, type WalkState, WORDS } from "./walk-state.ts";
+import { type Given, hasPlane, initialParameters, walkDefaults, type WalkState, wordsOf } from "./walk-state.ts";
+
+const TERMS = 5; // of C that are written out
 
 export class WalkPage extends Part {
   static override properties = { state: { attribute: false } };
@@ -17,28 +19,65 @@ export class WalkPage extends Part {
 
   protected override render(): TemplateResult {
     const { state } = this;
-    const { query, keys } = state;
-    const scores = SCORERS[state.scorer]!.score(query, keys, state.parameters);
+    const { query, keys, given } = state;
+    const scores = given ? (state.moved ?? given.scores) : SCORERS[state.scorer]!.score(query, keys, state.parameters);
     const weights = NORMALIZERS[state.normalizer]!.weights(scores, state.temperature);
-    const found = context(weights, keys);
+    const found = hasPlane(state) ? context(weights, keys) : null;
     const results = { scores, weights, context: found };
-    return html`<p class="lead">A decoder asks with a query q. Each source word answers with a key k. A scorer compares them, a normalizer turns the scores
-        into weights, and the context C is the sum of the states under these weights.</p>
+    return html`<p class="lead">${given ? this.aboutStep(given) : html`A decoder asks with a query q. Each source word answers with a key k. A scorer compares
+        them, a normalizer turns the scores into weights, and the context C is the sum of the states under these weights.`}</p>
       <div class="walk">
         <figure @move-vector=${this.moved}>
-          <figcaption>Drag q and the words ${figureButtons("walk", () => this.querySelector("svg.plane"))}</figcaption>
-          <walk-plane .words=${WORDS} .query=${query} .keys=${keys} .weights=${weights} .context=${found}></walk-plane>
-          ${this.adding()}
-          <div class="vectors">${this.vector("q", query, -1)}${keys.map((key, j) => this.vector(WORDS[j]!, key, j))}</div>
+          ${found ? this.plane(weights, found) : html`<p class="note">${this.whyNoPlane()}</p>`}
+          ${given
+            ? html`<div class="vectors">${scores.map((score, j) => this.scoreSlider(given, score, j))}</div>`
+            : html`<div class="vectors">${this.vector("q", query, -1)}${keys.map((key, j) => this.vector(wordsOf(state)[j]!, key, j))}</div>`}
         </figure>
         <div>
           ${this.scorer(scores)} ${this.normalizer(weights)} ${this.sum(weights, found)}
-          <div class="line"><button type="button" @click=${() => this.change(walkDefaults())}>Reset</button>
+          <div class="line">
+            ${state.moved ? html`<button type="button" @click=${() => this.change({ moved: null })}>The model's scores</button>` : nothing}
+            <button type="button" @click=${() => this.change(walkDefaults())}>${given ? "Back to the example" : "Reset"}</button>
             <button type="button" @click=${() => saveJson("walk", { ...state, ...results })}>Save as JSON</button></div>
         </div>
       </div>
-      <p class="note">Keys are the values here, as in an encoder without projections. Coverage, location-aware and relative scorers need earlier
-        weights or distances, so they have no place in a single step. The command <code>seq2seq-attn walk</code> writes the same steps as text.</p>`;
+      <p class="note">${given ? html`The values v are what the model sums: in an encoder without projections, its states h.` : html`Keys are the values here,
+        as in an encoder without projections. Coverage, location-aware and relative scorers need earlier
+        weights or distances, so they have no place in a single step. The command <code>seq2seq-attn walk</code> writes the same steps as text.`}</p>`;
+  }
+
+  private aboutStep({ model, token, link }: Given): TemplateResult {
+    return html`These are the numbers of <a href="#${link}">a step of ${model}</a>, in which it wrote <bdi class="given">${token}</bdi>. Move a score, change the
+      normalizer or its temperature, and see what C becomes.`;
+  }
+
+  private plane(weights: Vector, found: Vector): TemplateResult {
+    const { query, keys, given } = this.state;
+    const caption = given ? "The values v, and C" : "Drag q and the words";
+    return html`<figcaption>${caption} ${figureButtons("walk", () => this.querySelector("svg.plane"))}</figcaption>
+      <walk-plane .words=${wordsOf(this.state)} .query=${given ? null : query} .keys=${keys} .weights=${weights} .context=${found}
+        .isFixed=${given !== null} .reach=${given ? reachOf([...keys, ...partialSums(weights, keys)]) : REACH}></walk-plane>
+      ${given ? html`<p class="note">A plane of their two largest principal components, which shows ${percent(given.share!)} of the variance. Sums are
+        exact in it; words that are near each other here may differ in the other directions.</p>` : nothing}
+      ${this.adding(given ? "v" : "k")}`;
+  }
+
+  private whyNoPlane(): string {
+    const { share } = this.state.given!;
+    return share === null
+      ? "The values of this step are not known here, so there are its scores and weights alone."
+      : `A plane would show only ${percent(share)} of the variance of the values and mislead, so there are scores and weights alone.`;
+  }
+
+  private scoreSlider({ words, scores }: Given, score: number, place: number): TemplateResult {
+    const [low, high] = [Math.min(...scores) - 3, Math.max(...scores) + 3];
+    const set = (event: Event): void => {
+      const now = this.state.moved ?? scores;
+      this.change({ moved: now.map((each, j) => (j === place ? Number((event.target as HTMLInputElement).value) : each)) });
+    };
+    return html`<div class="vector score"><span>${words[place]}</span>
+      <input type="range" min=${low} max=${high} step="0.01" .value=${String(score)} aria-label="score of ${words[place]}" @input=${set}>
+      <output>${fixed(score, 2)}</output></div>`;
   }
 
   private change(patch: Partial<WalkState>): void {
@@ -57,11 +96,12 @@ export class WalkPage extends Part {
     return html`<div class="vector"><span class=${place < 0 ? "query" : ""}>${name}</span>${vector.map((value, i) => html`
       <input type="range" min=${-REACH} max=${REACH} step="0.05" .value=${String(value)} aria-label="${place < 0 ? "query" : `key of ${name}`}, number ${i + 1}"
         @input=${(event: Event) => this.set(place, vector.map((each, k) => (k === i ? Number((event.target as HTMLInputElement).value) : each)))}>
-      <output>${value.toFixed(2).replace("-", "−")}</output>`)}</div>`;
+      <output>${fixed(value, 2)}</output>`)}</div>`;
   }
 
   private scorer(scores: Vector): TemplateResult {
     const { state } = this;
+    if (state.given) return html`<h2>1. Score</h2><span class="equation">e<sub>j</sub>, as the model computed them</span>${this.scores(scores)}`;
     const known = SCORERS[state.scorer]!;
     const choose = (event: Event): void => {
       const scorer = (event.target as HTMLSelectElement).value;
@@ -72,7 +112,11 @@ export class WalkPage extends Part {
         ${Object.keys(SCORERS).map((name) => html`<option .selected=${live(name === state.scorer)}>${name}</option>`)}</select></label>
         <span class="equation">e = ${subscripts(known.equation)} <small>${known.source}</small></span></div>
       ${known.parameters.length > 0 ? html`<div class="parameters">${known.parameters.map((each, p) => this.parameter(each, p))}</div>` : nothing}
-      ${this.bars("score e", scores, Math.max(...scores.map(Math.abs), 1e-9), few, "e")}`;
+      ${this.scores(scores)}`;
+  }
+
+  private scores(scores: Vector): TemplateResult {
+    return this.bars("score e", scores, Math.max(...scores.map(Math.abs), 1e-9), few, "e");
   }
 
   private parameter(parameter: Parameter, place: number): TemplateResult {
@@ -108,24 +152,31 @@ export class WalkPage extends Part {
 
   private bars(title: string, values: Vector, most: number, format: (value: number) => string, name: string, sum: number | null = null): TemplateResult {
     return html`<table class="numbers" data-name=${name}><thead><tr><th scope="col">word</th><th scope="col">${title}</th><th></th></tr></thead>
-      <tbody>${values.map((value, j) => html`<tr><th scope="row">${WORDS[j]}</th><td><data value=${value}>${format(value)}</data></td>
+      <tbody>${values.map((value, j) => html`<tr><th scope="row">${wordsOf(this.state)[j]}</th><td><data value=${value}>${format(value)}</data></td>
         <td class="bar">${meter(Math.abs(value) / most, value < 0 ? "negative" : "")}</td></tr>`)}</tbody>
       ${sum === null ? nothing : html`<tfoot><tr><th scope="row">sum</th><td><data value=${sum}>${share(sum)}</data></td><td></td></tr></tfoot>`}</table>`;
   }
 
-  private adding(): TemplateResult {
+  private adding(value: string): TemplateResult {
     const plane = (): WalkPlane => this.querySelector("walk-plane")!;
-    return html`<div class="line"><button type="button" id="add-arrows" @click=${() => plane().play()}>Add the arrows a · k</button>
+    return html`<div class="line"><button type="button" id="add-arrows" @click=${() => plane().play()}>Add the arrows a · ${value}</button>
       <button type="button" @click=${() => plane().clear()}>Take them away</button></div>`;
   }
 
-  private sum(weights: Vector, found: Vector): TemplateResult {
-    const vector = (values: Vector): string => `[${values.map((each) => each.toFixed(3).replace("-", "−")).join("  ")}]`;
+  /** C with its largest terms, in numbers where there are vectors of two. */
+  private sum(weights: Vector, found: Vector | null): TemplateResult {
+    const { keys, given } = this.state;
+    const vector = (values: Vector): string => `[${values.map((each) => fixed(each, 3)).join("  ")}]`;
+    const largest = weights.map((_, j) => j).sort((a, b) => weights[b]! - weights[a]!).slice(0, TERMS).sort((a, b) => a - b);
+    const value = given ? "v" : "k";
     return html`<h2>3. Sum</h2>
-      <p class="sum">C = Σ<sub>j</sub> a<sub>j</sub> k<sub>j</sub> = ${this.state.keys.map((key, j) => html`${j > 0 ? " + " : ""}<span>${share(weights[j]!)} · ${vector(key)}</span>`)}
-        = <strong>[${found.map((value, i) => html`${i > 0 ? "  " : ""}<data class="c" value=${value}>${value.toFixed(3).replace("-", "−")}</data>`)}]</strong></p>`;
+      <p class="sum">C = Σ<sub>j</sub> a<sub>j</sub> ${value}<sub>j</sub> = ${largest.map((j, i) => html`${i > 0 ? " + " : ""}<span>${share(weights[j]!)} · ${
+        found ? vector(keys[j]!) : html`${value}(${wordsOf(this.state)[j]})`}</span>`)}${weights.length > TERMS ? " + …" : ""}
+        ${found ? html`= <strong>[${found.map((each, i) => html`${i > 0 ? "  " : ""}<data class="c" value=${each}>${fixed(each, 3)}</data>`)}]</strong>` : nothing}</p>`;
   }
 }
+
+const percent = (part: number): string => `${Math.round(100 * part)} %`;
 
 /** An equation whose letters after _ stand below the line. */
 const subscripts = (equation: string): (string | TemplateResult)[] =>

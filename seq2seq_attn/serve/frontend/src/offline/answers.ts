@@ -1,6 +1,6 @@
 /** The answers of the server's endpoints, computed in the page by the models in the file. */
 
-import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbor, type StepsRequest } from "../api.ts";
+import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbor, type SelfAttention, type StepsRequest, type ValuePlane } from "../api.ts";
 import { Coder, EOS } from "./codec.ts";
 import { Decoder } from "./decoder.ts";
 import { type ModelFile, models } from "./file.ts";
@@ -89,6 +89,14 @@ export class OfflineAnswers implements Answers {
 
   async neighbors(): Promise<Neighbor[]> {
     throw new ApiError(400, "the training text is not in this file; seq2seq-attn serve finds neighbors");
+  }
+
+  async plane(): Promise<ValuePlane> {
+    throw new ApiError(400, "the values are not an output of the models in this file; seq2seq-attn serve shows them");
+  }
+
+  async selfAttention(): Promise<SelfAttention> {
+    throw new ApiError(400, "self-attention is not an output of the models in this file; seq2seq-attn serve shows it");
   }
 
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {

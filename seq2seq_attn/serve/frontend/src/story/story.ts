@@ -1,0 +1,144 @@
+/** The story: seven screens, from one vector to the heads of a Transformer. */
+
+import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import type { Answers, ModelInfo } from "../api.ts";
+import { Part } from "../part.ts";
+import "../walk-plane.ts";
+import { castOf, type Language, LANGUAGES, languageOf, wordsIn } from "./math.ts";
+import { type Choice, FIRST_CHOICE, type Screen, SCREENS, type Story } from "./screens.ts";
+import "./story.css";
+
+const FIRST = ["Tom chases Jerry .", "Jerry chases Tom ."]; // sentences of the models in the package
+const SHORT = 7; // words of a sentence that fits a figure
+
+export class StoryPage extends Part {
+  static override properties = {
+    answers: { attribute: false },
+    models: { attribute: false },
+    language: {},
+    choice: { state: true },
+    screen: { state: true },
+    version: { state: true },
+  };
+  declare answers: Answers;
+  declare models: readonly ModelInfo[];
+  declare language: Language | null; // null: the reader's
+  declare choice: Choice;
+  declare screen: number; // that is in view
+  declare version: number; // counts answers
+  private readonly asked = new Map<string, { answer: unknown }>();
+  private readonly leaving = new AbortController();
+  private observer: IntersectionObserver | null = null;
+
+  constructor() {
+    super();
+    this.choice = FIRST_CHOICE;
+    this.screen = 0;
+    this.version = 0;
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.addEventListener("keydown", this.turn);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.leaving.abort();
+    this.observer?.disconnect();
+  }
+
+  protected override firstUpdated(_changed: PropertyValues): void {
+    // The screen that crosses the middle of the window is the one that is read.
+    this.observer = new IntersectionObserver(
+      (entries) => {
+        for (const { target, isIntersecting } of entries) if (isIntersecting) this.screen = this.sections.indexOf(target as HTMLElement);
+      },
+      { rootMargin: "-50% 0px -50% 0px" },
+    );
+    for (const section of this.sections) this.observer.observe(section);
+  }
+
+  private get sections(): HTMLElement[] {
+    return [...this.querySelectorAll<HTMLElement>("section.screen")];
+  }
+
+  protected override render(): TemplateResult {
+    const language = this.language ?? languageOf(navigator.languages);
+    const texts = LANGUAGES[language];
+    const story: Story = {
+      texts,
+      cast: castOf(this.models),
+      sentences: this.sentences,
+      choice: this.choice,
+      change: (patch) => (this.choice = { ...this.choice, ...patch }),
+      decoded: (model, source) => this.answer(["steps", model.name, source], (signal) => this.answers.steps({ model: model.name, source, beam_size: 1 }, signal)),
+      plane: (model, source) => this.answer(["plane", model.name, source], (signal) => this.answers.plane({ model: model.name, source, layer: 0, head: 0 }, signal)),
+      selfAttention: (model, source) => this.answer(["self", model.name, source], (signal) => this.answers.selfAttention(model.name, source, signal)),
+    };
+    return html`<article class="story" lang=${language}>
+      <div class="opening"><h2>${texts.title}</h2>
+        <div class="line" role="group" aria-label=${texts.language}>${Object.entries(LANGUAGES).map(([name, own]) => html`
+          <button type="button" lang=${name} aria-pressed=${name === language} @click=${() => this.ask("change-state", { language: name as Language })}>${own.name}</button>`)}</div>
+        <p>${texts.lead}</p></div>
+      <nav class="dots" aria-label=${texts.screens}>${SCREENS.map(({ name }, place) => html`<button type="button"
+        aria-label="${place + 1}: ${texts[`${name}Title`]}" aria-current=${place === this.screen ? "step" : "false"} @click=${() => this.show(place)}>${place + 1}</button>`)}</nav>
+      ${SCREENS.map((screen, place) => this.drawn(screen, place, story))}
+    </article>`;
+  }
+
+  private drawn({ name, figure, link }: Screen, place: number, story: Story): TemplateResult {
+    const { texts } = story;
+    const address = link(story);
+    return html`<section class="screen" data-screen=${name} aria-labelledby="story-${name}">
+      <div class="told"><p class="place" aria-hidden="true">${place + 1}</p>
+        <h3 id="story-${name}" tabindex="-1">${texts[`${name}Title`]}</h3>
+        <p>${texts[`${name}Text`]}</p>
+        <p class="try"><strong>${texts.try}</strong> ${texts[`${name}Try`]}</p>
+        ${address === null ? nothing : html`<p><a href="#${address}">${texts[`${name}Link`]} →</a></p>`}</div>
+      <figure>${figure(story)}</figure>
+    </section>`;
+  }
+
+  /** Short sentences: of the package's corpus if the first model read it, which its test set shows, and of the test set. */
+  private get sentences(): readonly string[] {
+    const examples = this.models[0]?.examples.map((each) => each.source) ?? [];
+    const known = examples.some((source) => wordsIn(source).includes("Tom")) ? FIRST : [];
+    const short = examples.filter((source) => wordsIn(source).length <= SHORT);
+    return [...known, ...(short.length > 0 ? short : examples)].slice(0, 3);
+  }
+
+  /** An answer, which is asked for once. */
+  private answer<T>(key: readonly string[], work: (signal: AbortSignal) => Promise<T>): T | Error | null {
+    const name = JSON.stringify(key);
+    const known = this.asked.get(name);
+    if (known) return known.answer as T | Error | null;
+    const place: { answer: unknown } = { answer: null };
+    this.asked.set(name, place);
+    void work(this.leaving.signal)
+      .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))))
+      .then((answer) => {
+        place.answer = answer;
+        this.version += 1;
+      });
+    return null;
+  }
+
+  private show(place: number): void {
+    const section = this.sections[place];
+    if (!section) return;
+    const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    section.scrollIntoView({ behavior: isStill ? "auto" : "smooth" });
+    section.querySelector<HTMLElement>("h3")!.focus({ preventScroll: true });
+  }
+
+  /** Page keys go from screen to screen. */
+  private readonly turn = (event: KeyboardEvent): void => {
+    const next = this.screen + ({ PageDown: 1, PageUp: -1 }[event.key] ?? 0);
+    if (next === this.screen || next < 0 || next >= SCREENS.length || (event.target as Element).matches("input")) return;
+    event.preventDefault();
+    this.show(next);
+  };
+}
+
+customElements.define("story-page", StoryPage);
