@@ -38,7 +38,7 @@ page:
 	cd seq2seq_attn/serve/frontend && npm ci && npm test && npm run build
 
 # The sdist and the wheel in dist/, tried out in an environment of their own. With URL=https://github.com/OWNER/NAME the
-# links of the README are absolute, as the package index needs them.
+# links of the README are absolute, as the package index needs them, and those to notebooks open them in Colab.
 dist: .venv/ready
 	$(BIN)/python .ci/dist.py $(URL)
 

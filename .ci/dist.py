@@ -3,8 +3,8 @@
     python .ci/dist.py [https://github.com/OWNER/NAME]
 
 The address of the repository, by default that of the remote `origin`, makes the links of the README absolute, because a
-package index shows the README without the files beside it; it also becomes the project's URLs in the metadata. Without
-one, links stay relative and the metadata has no URLs.
+package index shows the README without the files beside it; it also becomes the project's URLs in the metadata, and
+links to notebooks open them where they can be run. Without one, links stay relative and the metadata has no URLs.
 """
 
 import os
@@ -46,7 +46,27 @@ def absolute(text: str, url: str) -> str:
     raw = url.replace("https://github.com/", "https://raw.githubusercontent.com/")
     pictures = f"{raw}/main" if raw != url else f"{url}/raw/main"
     text = re.sub(r"(!\[[^\]]*\])\((?!https?:|#)", rf"\1({pictures}/", text)
+    text = re.sub(r'((?:src|srcset)=")(?!https?:)', rf"\1{pictures}/", text)
     return re.sub(r"(?<=\]\()(?!https?:|#)", f"{url}/blob/main/", text)
+
+
+def hosted(text: str, url: str) -> str:
+    """The page with links to notebooks of a repository on GitHub opened by Colab, which runs them; else as it was."""
+    colab = url.replace("https://github.com/", "https://colab.research.google.com/github/")
+    if colab == url:
+        return text
+    return re.sub(r"\]\((?:\.\./)?(?:examples/)?(\w+\.ipynb)\)", rf"]({colab}/blob/main/examples/\1)", text)
+
+
+def fill_in(tree: Path, url: str) -> None:
+    """Fills the address of the repository into its pages and the metadata."""
+    readme, setup = tree / "README.md", tree / "setup.cfg"
+    for page in (*tree.glob("README*.md"), tree / "examples" / "README.md", *(tree / "docs").glob("*.md")):
+        page.write_text(hosted(page.read_text(encoding="utf-8"), url), encoding="utf-8")
+    readme.write_text(absolute(readme.read_text(encoding="utf-8"), url), encoding="utf-8")
+    urls = f"url = {url}\nproject_urls =\n    Source = {url}\n    Issues = {url}/issues\n"
+    urls += f"    Changelog = {url}/blob/main/CHANGELOG.md\nlicense = MIT\n"
+    setup.write_text(setup.read_text(encoding="utf-8").replace("license = MIT\n", urls, 1), encoding="utf-8")
 
 
 def prepared(folder: Path, url: str) -> Path:
@@ -57,11 +77,7 @@ def prepared(folder: Path, url: str) -> Path:
     with tarfile.open(archive) as files:
         files.extractall(tree, filter="data")
     if url:
-        readme, setup = tree / "README.md", tree / "setup.cfg"
-        readme.write_text(absolute(readme.read_text(encoding="utf-8"), url), encoding="utf-8")
-        urls = f"url = {url}\nproject_urls =\n    Source = {url}\n    Issues = {url}/issues\n"
-        urls += f"    Changelog = {url}/blob/main/CHANGELOG.md\nlicense = MIT\n"
-        setup.write_text(setup.read_text(encoding="utf-8").replace("license = MIT\n", urls, 1), encoding="utf-8")
+        fill_in(tree, url)
     return tree
 
 

@@ -264,7 +264,7 @@ def demo(
     with _resumable("finished runs are kept, and the others up to their last checkpoint"):
         prepare()
         if_exists: IfDone = "overwrite" if overwrite else "resume"
-        jobs = os.cpu_count() or 1
+        jobs = max(2, os.cpu_count() or 1)  # in processes of their own, whose messages are put together
         found = s2s.demo(output, quick=quick, jobs=jobs, if_exists=if_exists, command=_this_command())
     _show(found)
     if quick:

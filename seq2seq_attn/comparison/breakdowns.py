@@ -91,8 +91,7 @@ def where_arms_differ(
         rates.append(
             rates_of(
                 "words of the reference found",
-                "Share of the reference words that the translation also contains, by their frequency in the training "
-                "text.",
+                "Share of the reference words that the output also contains, by their frequency in the training text.",
                 {
                     label: (found, only(references, {word for word in known if in_training[word] in band}))
                     for label, band in FREQUENCIES.items()
@@ -104,7 +103,7 @@ def where_arms_differ(
         same_groups(
             "distance of reordering",
             f"Mean jump in source {config.source_unit} between consecutive words of the reference (0: same word "
-            f"order), by {origin}. Thirds of the sentences.",
+            f"order), by {origin}. Thirds of the test set.",
             in_thirds([mean_jump(each) for each in links]),
         )
     )
@@ -112,13 +111,12 @@ def where_arms_differ(
     rates.append(
         rates_of(
             "repetition and omission",
-            "Repeated bigrams: share of the translation's bigrams that repeat an earlier one more often than the "
-            "reference does; sentences that repeat: share of sentences with such bigrams. Content words missing: share "
-            "of the reference's content words that the translation lacks. Length: number of words relative to the "
-            "reference.",
+            "Repeated bigrams: share of the output's bigrams that repeat an earlier one more often than the reference "
+            "does; outputs that repeat: share of outputs with such bigrams. Content words missing: share of the "
+            "reference's content words that the output lacks. Length: number of words relative to the reference.",
             {
                 "repeated bigrams": (repeated, references),
-                "sentences that repeat": (repeats, references),
+                "outputs that repeat": (repeats, references),
                 "content words missing": (missing, only(references, content_words(references))),
                 "length": (lengths, references),
             },
@@ -155,9 +153,8 @@ def _by_entropy(arms: _Arms, sizes: Sequence[int]) -> Breakdown | None:
         return None
     return Breakdown(
         "entropy of the weights",
-        "Thirds of the sentences by the mean entropy of the attention weights on the reference, in bits. Each arm is "
-        "grouped by its own entropies, so the groups of two arms contain different sentences. Entropy can be larger "
-        "for long sources.",
+        "Thirds of the test set by the mean entropy of the attention weights on the reference, in bits. Each arm is "
+        "grouped by its own entropies, so the groups of two arms differ. Entropy can be larger for long sources.",
         _THIRDS,
         results,
     )

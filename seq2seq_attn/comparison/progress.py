@@ -1,13 +1,15 @@
 """How far the runs of a grid are, by their files, wherever they are trained.
 
 A run that is trained in a process of its own writes its messages beside its folder: `runs/ARM/seed-1.log`. The process
-that waits for it passes them on and, on a terminal, shows all runs in one table.
+that waits for it passes them on, but for most of those on how far a run is. On a terminal, it shows all runs in one
+table.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
@@ -25,9 +27,10 @@ from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.files.lock import is_locked
 from seq2seq_attn.runs import Say
 from seq2seq_attn.training import CURVES, LAST, PREVIOUS
-from seq2seq_attn.training.progress import Stderr
+from seq2seq_attn.training.progress import LOG_INTERVAL, Stderr, says_how_far
 
 INTERVAL = 1.0  # seconds between two looks at the files of the runs
+SHARE, LONGEST = 0.5, 600.0  # a line on how far a run is comes after this share of the time so far, or these seconds
 
 State = Literal["running", "failed", "waiting", "continues", "new", "done"]
 
@@ -114,6 +117,7 @@ class GridProgress:
         self.table = Live(
             get_renderable=self._table, console=self.console, auto_refresh=False, transient=True, redirect_stdout=False
         )
+        self.start = self.shown = time.perf_counter()
         self.lock = Lock()
         self.is_over = Event()
         self.thread = Thread(target=self._watch, daemon=True)
@@ -157,7 +161,17 @@ class GridProgress:
             whole, newline, _ = file.read().rpartition(b"\n")
             self.read[run.folder] += len(whole) + len(newline)
             for line in whole.decode(errors="replace").splitlines():
-                self.say(line)
+                if not says_how_far(line) or self._is_due():
+                    self.say(line)
+
+    def _is_due(self) -> bool:
+        """Whether a line on how far a run is is shown: none above the table, the fewer the longer the grid takes."""
+        now = time.perf_counter()
+        interval = min(max(LOG_INTERVAL, SHARE * (now - self.start)), LONGEST)
+        if self.table.is_started or now - self.shown < interval:
+            return False
+        self.shown = now
+        return True
 
     def _table(self) -> Table:
         """As many rows as the terminal has room for, those first that change, and how many runs are in each state."""

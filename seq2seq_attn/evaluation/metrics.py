@@ -355,7 +355,7 @@ _OF_THE_PACKAGE = (
         "Exact",
         1,
         "higher",
-        "% of translations identical to the reference",
+        "% of outputs identical to the reference",
         counting=exact_match_counting,
         floor=0.1,
     ),

@@ -58,6 +58,7 @@ class Chart(NamedTuple):
     series: Sequence[Series]
     ticks: Ticks
     as_dots: bool = False
+    item: str = "sentence"  # what one line of the test set is called
     over: str = "resampled sentences"  # what its intervals account for
     divider: tuple[float, str] | None = None  # x of a vertical line, and what is on its right
     left_out: Sequence[str] = ()  # groups that are too small to be drawn
@@ -67,9 +68,9 @@ class Chart(NamedTuple):
         """What intervals and hollow marks are, and what is not drawn."""
         values = [value for series in self.series for value in series.values]
         intervals = [f"95 % intervals over {self.over}"] if any(value.low is not None for value in values) else []
-        hollow = [f"hollow: fewer than {ENOUGH} sentences"] if any(value.few for value in values) else []
+        hollow = [f"hollow: fewer than {ENOUGH} {self.item}s"] if any(value.few for value in values) else []
         left_out = (
-            [f"not drawn, for fewer than {FEWEST} sentences: {', '.join(self.left_out)}"] if self.left_out else []
+            [f"not drawn, for fewer than {FEWEST} {self.item}s: {', '.join(self.left_out)}"] if self.left_out else []
         )
         return [*intervals, *hollow, *left_out]
 
@@ -93,18 +94,20 @@ def score_chart(results: Results) -> Chart:
         text = f"{arm.name}: {metric.label} {metric.text(score.mean)}{limits}"
         values[arm.name] = Value(-1, score.mean, text, "all", low, high, results.sentences)
     joint = [results.score(arm).joint_low is not None for arm in results.arms]
-    single = "" if all(joint) else " (with a single run or copies of one, over sentences alone)"
-    over = f"training runs and sentences{single}" if any(joint) else "resampled sentences"
+    items = f"{results.item}s"
+    single = "" if all(joint) else f" (with a single run or copies of one, over {items} alone)"
+    over = f"training runs and {items}{single}" if any(joint) else f"resampled {items}"
     series = [each._replace(values=[values[each.name]]) for each in by_length.series]
-    chart = Chart("scores", metric.label, metric.label, metric.label, series, [(-1, ())], as_dots=True, over=over)
+    labels = metric.label, metric.label, metric.label
+    chart = Chart("scores", *labels, series, [(-1, ())], as_dots=True, item=results.item, over=over)
     if not by_length.as_dots:
         return chart
     return chart._replace(
         title=by_length.title,
         series=[each._replace(values=[values[each.name], *each.values]) for each in by_length.series],
         ticks=[(-1, ("all", f"({results.sentences:,})")), *by_length.ticks],
-        x_label=f"{metric.label} of all test sentences, and by {by_length.x_label}",
-        over=f"{over}; by length over resampled sentences" if any(joint) else over,
+        x_label=f"{metric.label} of all test {items}, and by {by_length.x_label}",
+        over=f"{over}; by length over resampled {items}" if any(joint) else over,
         left_out=by_length.left_out,
     )
 
@@ -112,7 +115,7 @@ def score_chart(results: Results) -> Chart:
 def length_chart(results: Results) -> Chart:
     """The main metric over the length bands, one line per arm with its interval (Bahdanau et al., 2015, Figure 2)."""
     title = f"{results.main.label} by source length"
-    chart = breakdown_chart(results, results.by_length, title, f"source {results.unit} (test sentences)")
+    chart = breakdown_chart(results, results.by_length, title, f"source {results.unit} (test {results.item}s)")
     longer = _first_longer([group for group in next(iter(results.by_length.arms.values())) if group is not None])
     last, _ = chart.ticks[-1]
     return (
@@ -153,6 +156,8 @@ def breakdown_chart(results: Results, breakdown: Breakdown, title: str = "", x_l
         series,
         ticks,
         as_dots,
+        results.item,
+        f"resampled {results.item}s",
         left_out=[" ".join(heading) for place, heading in enumerate(headings) if place not in drawn],
     )
 
@@ -172,7 +177,7 @@ def _in_groups(results: Results, arm: str, breakdown: Breakdown) -> Iterator[Val
             limits = f", 95 % {within}" if (within := interval(result, main)) else ""
             scores = [f"{main.label} {main.text(result.main.value)}{limits}"]
             scores += [f"{each.label} {each.text(result.scores[each.key].value)}" for each in others]
-            text = f"{arm}, {label}{own}: {', '.join(scores)}; sentences: {size(result, results.unit)}"
+            text = f"{arm}, {label}{own}: {', '.join(scores)}; {results.item}s: {size(result, results.unit)}"
             score = result.main
             yield Value(place, score.value, text, label, score.low, score.high, result.sentences, result.few)
 

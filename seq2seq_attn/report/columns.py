@@ -21,7 +21,7 @@ OVER_SEEDS = "", "std"
 LIMITS = "low", "high"
 P, DIFFERENCE = "p", "Difference"
 TESTS: dict[Test, str] = {  # what the reported p-value is, by the test that it is of
-    "joint": "of the joint test over training runs and sentences; below 0.05 an arm is better or worse",
+    "joint": "of the joint test over training runs and {items}; below 0.05 an arm is better or worse",
     "randomization": "of paired approximate randomization of these training runs alone: the probability of a "
     "difference at least this large if there were none",
     "paired_bootstrap": "of sacrebleu's paired bootstrap of these training runs alone; without a true difference, "
@@ -112,7 +112,7 @@ def head_columns(measures: Sequence[HeadMeasures]) -> list[Column]:
         column(
             "Entropy",
             [each.entropy for each in measures],
-            "Entropy: mean over target words in bits; 0 where each attends to a single source word",
+            "Entropy: mean over target words in bits; 0 where each attends to a single position of the source",
         ),
     ]
     if rates:
@@ -124,7 +124,9 @@ def head_columns(measures: Sequence[HeadMeasures]) -> list[Column]:
             column("Recall", [each["recall"] for each in rates]),
         ]
     if any(each is not None for each in correlations):
-        meaning = "τ: rank correlation (Kendall's τ-b) of the weights with the given importance of source words"
+        meaning = (
+            "τ: rank correlation (Kendall's τ-b) of the weights with the given importance of positions of the source"
+        )
         found.append(column("τ", correlations, meaning, "+.3f"))
     return found
 
@@ -158,17 +160,17 @@ def _tests(results: Results, pairs: Sequence[PairedComparison]) -> list[Column]:
 
     No p-value if no arm has learned anything.
     """
-    main = results.main
+    main, items = results.main, f"{results.item}s"
     found = {pair.test for pair in pairs if pair.p_reported is not None}
     is_joint = any(pair.joint for pair in pairs)
-    over = "training runs and sentences" if is_joint else "resampled test sets, of the same training runs"
+    over = f"training runs and {items}" if is_joint else "resampled test sets, of the same training runs"
     if is_joint and not all(pair.joint for pair in pairs):
-        over += " (with a single run or copies of one, over sentences alone)"
+        over += f" (with a single run or copies of one, over {items} alone)"
     decided = [
         Column(
             P,
             [NOTHING if pair.p_reported is None else _p(pair.p_reported) for pair in pairs],
-            f"{P}: {'; or '.join(meaning for test, meaning in TESTS.items() if test in found)}",
+            f"{P}: {'; or '.join(meaning.format(items=items) for test, meaning in TESTS.items() if test in found)}",
         ),
         Column(
             "Detectable",
@@ -244,12 +246,12 @@ def lengths(results: Results) -> list[Column]:
     bands = next(iter(by_length.arms.values()))
     counts = ", ".join(str(band.sentences) for band in bands if band is not None)
     meaning = (
-        f"{', '.join(by_length.groups)}: {metric.label} of the sentences with this many source {unit} "
-        f"({counts} sentences)"
+        f"{', '.join(by_length.groups)}: {metric.label} of the {results.item}s with this many source {unit} "
+        f"({counts} {results.item}s)"
     )
     longer = [label for label, band in zip(by_length.groups, bands, strict=True) if band and band.longer_than_training]
     if longer:
-        meaning += f"; {', '.join(longer)}: longer than all training sentences"
+        meaning += f"; {', '.join(longer)}: longer than all training {results.item}s"
     enough = [place for place, band in enumerate(bands) if band and not band.few] or range(len(bands))
     return [
         Column(
@@ -272,10 +274,10 @@ def _in_band(band: GroupResult | None, metric: MetricRecord) -> TableCell:
 
 def _intervals(results: Results) -> list[Column]:
     """Intervals of the main metric over test sentences, over seeds, and over both."""
-    scores, metric = [results.score(arm) for arm in results.arms], results.main
+    scores, metric, items = [results.score(arm) for arm in results.arms], results.main, f"{results.item}s"
     kinds = {
-        "95 %": ("joint_", "interval of {} over training runs and sentences"),
-        "95 % sentences": ("", "interval of {} over resampled test sets, of the same training runs"),
+        "95 %": ("joint_", "interval of {} over training runs and " + items),
+        f"95 % {items}": ("", "interval of {} over resampled test sets, of the same training runs"),
         "95 % seeds": ("seeds_", "t interval of {} over seeds, on the same test set"),
     }
     found = [

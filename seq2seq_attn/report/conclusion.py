@@ -102,7 +102,7 @@ def introduction(results: Results) -> str:
     counts = sorted({len(arm.seeds) for arm in results.arms})
     times = "once" if counts == [1] else f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} times"
     models = "One model was" if len(results.arms) == 1 else f"{len(results.arms)} models, called arms, were each"
-    tested = f"tested on the same {results.sentences:,} sentences"
+    tested = f"tested on the same {results.sentences:,} {results.item}s"
     better = f", where {results.main.direction} is better" if results.main.direction else ""
     return f"{models} trained {times} and {tested}; the score is {results.main.label}{better}."
 
@@ -143,7 +143,7 @@ def _compared(results: Results, pair: PairedComparison, runs: int) -> _Finding:
     if pair.low == pair.high == pair.difference == 0:
         return _Finding(pair, f"{pair.arm} and {pair.baseline} score the same on every resample of the test set")
     if pair.joint is not None:
-        evidence = f"95 % interval {low} to {high} over training runs and sentences, {_p(pair.joint.p_holm)}"
+        evidence = f"95 % interval {low} to {high} over training runs and {results.item}s, {_p(pair.joint.p_holm)}"
         verdict = results.verdict(pair)
         if verdict != "undecided":
             return _Finding(pair, f"{pair.arm} is {verdict} than {pair.baseline} by {gap}", evidence)
@@ -158,8 +158,8 @@ def _compared(results: Results, pair: PairedComparison, runs: int) -> _Finding:
     these = "this training" if runs == 1 else "these training runs"
     if pair.p_reported is None:
         seen = f"{pair.arm} differs from {pair.baseline} by {difference} in {these}"
-        return _Finding(pair, f"{seen}; a single test sentence allows no test")
-    evidence = f"95 % interval {low} to {high} over test sentences, {_p(pair.p_reported)}"
+        return _Finding(pair, f"{seen}; a single test {results.item} allows no test")
+    evidence = f"95 % interval {low} to {high} over test {results.item}s, {_p(pair.p_reported)}"
     if pair.differs_in_these_runs:
         more = "higher" if pair.difference > 0 else "lower"
         return _Finding(pair, f"{pair.arm} scored {gap} {more} than {pair.baseline} in {these}", evidence)
@@ -172,10 +172,11 @@ def _too_few(results: Results) -> str | None:
     sources, pairs = results.different, results.sentences
     if sources < ENOUGH:
         different = "different " if sources < pairs else ""
-        sentences = f"One {different}test sentence" if sources == 1 else f"{sources} {different}test sentences"
-        sentences += f" ({pairs} pairs)" if different else ""
+        item = f"{different}test {results.item}"
+        items = f"One {item}" if sources == 1 else f"{sources} {item}s"
+        items += f" ({pairs} pairs)" if different else ""
         verb = "is" if sources == 1 else "are"
-        return f"{sentences} {verb} too few to say which arm is better; use at least {ENOUGH}."
+        return f"{items} {verb} too few to say which arm is better; use at least {ENOUGH}."
     several = {arm.name for arm in results.arms if len(arm.seeds) > 1}
     alike = {arm.name for arm in results.arms if results.score(arm).joint_low is None}  # in all their training runs
     untested = {
@@ -212,10 +213,10 @@ def _by_length(results: Results, arm: str) -> Iterator[str]:
         return
     (shortest, first), (longest, last) = bands[0], bands[-1]
     if _disjoint(first, last):
-        metric, unit = results.main, results.unit
+        metric, unit, item = results.main, results.unit, results.item
         gap, more = metric.text(abs(first.value - last.value)), "less" if last.value < first.value else "more"
         yield (
-            f"On sentences of {longest} {unit}, {arm} scores {gap} {metric.label} {more} than on sentences of "
+            f"On {item}s of {longest} {unit}, {arm} scores {gap} {metric.label} {more} than on {item}s of "
             f"{shortest} {unit} ({metric.text(last.value)} against {metric.text(first.value)})."
         )
 
@@ -227,7 +228,7 @@ def _by_group(results: Results, best: str) -> Iterator[str]:
         return
     for breakdown in where.breakdowns:
         if breakdown.by_own_groups:
-            yield from _within(breakdown, best, metric)
+            yield from _within(breakdown, best, metric, results.item)
         elif baseline is not None:
             yield from _between(breakdown, best, baseline, metric)
     for rates in where.rates:
@@ -235,14 +236,14 @@ def _by_group(results: Results, best: str) -> Iterator[str]:
             yield from _rates(rates, best, baseline)
 
 
-def _within(breakdown: Breakdown, arm: str, metric: MetricRecord) -> Iterator[str]:
+def _within(breakdown: Breakdown, arm: str, metric: MetricRecord, item: str) -> Iterator[str]:
     """The first group of an arm against its last group."""
     results = breakdown.arms.get(arm, (None,))
     first, last = results[0], results[-1]
     if first and last and not (first.few or last.few) and _disjoint(first.main, last.main):
         yield (
             f"Grouped by {breakdown.name}, {arm} has {metric.text(first.main.value)} {metric.label} on the "
-            f"{breakdown.groups[0]} third of the sentences and {metric.text(last.main.value)} on the "
+            f"{breakdown.groups[0]} third of the {item}s and {metric.text(last.main.value)} on the "
             f"{breakdown.groups[-1]} third."
         )
 

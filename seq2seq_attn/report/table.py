@@ -32,8 +32,8 @@ from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
 AGREEMENT = "agreement of links"
 AGREEMENT_MEANING = (
-    "F1 in % between the links of two arms on the references, where each target word is linked to its most attended "
-    "source word; on the diagonal, F1 between the seeds of an arm."
+    "F1 in % between the links of two arms on the references, where each target word is linked to the position of the "
+    "source that it attends to most; on the diagonal, F1 between the seeds of an arm."
 )
 CONTRASTS = "planned contrasts"
 
@@ -113,7 +113,7 @@ def _in_short(results: Results, headers: Collection[str]) -> str:
     count = f"{most}" if fewest == most else f"{fewest} to {most}"
     runs = f", mean over {count} seeds ± standard deviation" if most > 1 else ""
     interval = ", [95 % interval]" if results.comparisons else ""
-    scores = f"{main.explanation}; {results.sentences:,} test sentences{runs}{interval}"
+    scores = f"{main.explanation}; {results.sentences:,} test {results.item}s{runs}{interval}"
     by_length = f"{' and '.join(bands)}: by source length in {results.unit}"
     others = (metric.explanation for metric in results.metrics if metric.label in headers and metric is not main)
     return "; ".join([scores, by_length, *others])
@@ -122,8 +122,8 @@ def _in_short(results: Results, headers: Collection[str]) -> str:
 def explained(results: Results) -> str:
     """What the cells of the breakdowns are."""
     return (
-        f"Each group of test sentences has {_in_groups(results)} with 95 % intervals over resampled sentences; each "
-        "rate has its interval."
+        f"Each group of test {results.item}s has {_in_groups(results)} with 95 % intervals over resampled "
+        f"{results.item}s; each rate has its interval."
     )
 
 
@@ -238,14 +238,14 @@ def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
         meaning = "Comparisons that the experiment names, tested and corrected together with those in the main table."
         in_cells = "Differences are the first arm minus the second."
         yield BreakdownTable(CONTRASTS, meaning, contrast_columns(results), in_cells=in_cells)
-    in_cells = f"{_in_groups(results)} with 95 % intervals over resampled sentences."
+    in_cells = f"{_in_groups(results)} with 95 % intervals over resampled {results.item}s."
     metrics = shown_in_groups(results)
     for breakdown in breakdowns(results):
         headers = (_header(breakdown, place, results.unit) for place in range(len(breakdown.groups)))
         shown = _by_arm(breakdown.arms, headers, partial(_group, metrics=metrics, unit=results.unit))
         yield BreakdownTable(breakdown.name, breakdown.meaning, shown, breakdown, in_cells)
     if results.where is not None:
-        in_cells = "With 95 % intervals over resampled sentences."
+        in_cells = f"With 95 % intervals over resampled {results.item}s."
         for rates in results.where.rates:
             shown = _by_arm(rates.arms, rates.groups, _rate)
             yield BreakdownTable(rates.name, rates.meaning, shown, in_cells=in_cells)

@@ -162,6 +162,11 @@ class Results:
         return self
 
     @property
+    def item(self) -> str:
+        """What one line of the test set is called."""
+        return "sentence" if self.unit == "words" else "source"
+
+    @property
     def main(self) -> MetricRecord:
         """The metric that arms are compared in."""
         return self.metrics[0]

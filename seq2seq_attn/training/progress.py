@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,13 @@ from seq2seq_attn.training.config import Limit, TrainingConfig
 from seq2seq_attn.training.loggers import LoggerName, TrackedRun, open_loggers
 
 LOG_INTERVAL = 30.0  # minimum seconds between the lines of a log; a terminal gets a line for every epoch
+
+_HOW_FAR = re.compile(r": (epoch \d+/\d+|step [\d,]+/[\d,]+|before the first step), ")
+
+
+def says_how_far(line: str) -> bool:
+    """Whether `ProgressLines` wrote this line for an epoch or a validation; the next one makes it out of date."""
+    return _HOW_FAR.search(line) is not None
 
 
 class ProgressLines:

@@ -94,7 +94,7 @@ def test_rates_are_sums_over_the_test_set_and_means_over_seeds(where):
     assert (unseen.value, unseen.of) == ((1 / 2 + 0) / 2, 2)  # Z is found in one seed of two, Q in none
     assert by_frequency.arms["attention"][0].value == 1
     # With so few words all are frequent, so no content word can be missing.
-    assert faults.groups == ("repeated bigrams", "sentences that repeat", "length")
+    assert faults.groups == ("repeated bigrams", "outputs that repeat", "length")
     repeated, repeats, length = faults.arms["fixed"]
     assert (repeated.value, repeated.of) == (pytest.approx((2 / 6 + 2 / 3) / 2), round((6 + 3) / 2))
     assert repeats.value == 1 / 6

@@ -11,6 +11,8 @@ from seq2seq_attn.api.tables import as_text
 from seq2seq_attn.comparison import progress
 from seq2seq_attn.comparison.progress import GridProgress, messages_of, messages_to_file, run_progress
 from seq2seq_attn.files.lock import LOCK
+from seq2seq_attn.training.checkpoints import TrainingState
+from seq2seq_attn.training.progress import ProgressLines
 
 CURVES = """epoch,step,train_loss,validation_loss,validation_score
 1,10,2.5,,
@@ -78,3 +80,24 @@ def test_messages_are_passed_on_once_and_the_table_has_all_runs(grid, run, tmp_p
     }
     assert "1.5     20   BLEU 7.5" in lines[2]
     assert lines[-1].strip() == "1 running, 1 failed, 1 waiting, 1 done"
+
+
+def test_of_the_lines_on_how_far_a_run_is_few_are_passed_on_and_all_others(grid, tmp_path, monkeypatch):
+    """A validation every 30 seconds for an hour: ten lines, the first of which come soon."""
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    said = []
+    shown = GridProgress(grid.runs, grid.runs[:1], tmp_path, said.append)
+    for epoch in range(1, 121):
+        now += 30.0
+        state = TrainingState(epoch=epoch, step=epoch, epoch_tokens=7, epoch_seconds=30.0)
+        with messages_to_file(grid.runs[0], tmp_path):
+            lines = ProgressLines("attention, seed 1", False, 0, 120, "BLEU")
+            lines.show_validation(state, 2.5, {"loss": 2.25, "score": 7.5}, 120, is_last=True)
+            lines.write(f"warning {epoch}")
+        shown._pass_on()
+    assert [line for line in said if "warning" in line] == [f"attention, seed 1: warning {n}" for n in range(1, 121)]
+    epochs = [int(line.partition(": epoch ")[2].partition("/")[0]) for line in said if "warning" not in line]
+    assert epochs[:4] == [1, 2, 4, 8]
+    assert len(epochs) < 12
+    assert epochs[-1] > 100

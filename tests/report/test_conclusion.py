@@ -213,7 +213,7 @@ def test_the_effect_of_length_on_the_best_arm_and_the_baseline():
         "On sentences of 11-20 words, b scores 30.0 BLEU more than on sentences of 1-10 words (40.0 against 10.0).",
     ]
     (found,) = sentences_for(by_length={"a": bands(50.0, 45.0), "b": bands(10.0, 10.0)}, unit="frames")
-    assert found.startswith("On sentences of 11-20 frames, a scores 5.0 BLEU less than on sentences of 1-10 frames (")
+    assert found.startswith("On sources of 11-20 frames, a scores 5.0 BLEU less than on sources of 1-10 frames (")
 
 
 def test_no_effect_of_length_is_claimed_where_intervals_overlap():

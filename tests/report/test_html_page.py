@@ -259,7 +259,7 @@ def test_the_heat_map_shows_weights_between_words_and_outlines_gold_links(tree):
     gold = [(column, row) for row, line in enumerate(rows) for column, cell in enumerate(line.all("td"))
             if "gold" in (cell.attributes.get("class") or "")]  # fmt: skip
     assert gold == [(0, 0), (1, 1)]
-    assert "This arm does not attend to individual source words" in tree.id("attention").text
+    assert "This arm does not attend to single positions of the source" in tree.id("attention").text
 
 
 def test_rows_of_the_pieces_of_a_target_word_are_averaged():

@@ -57,11 +57,11 @@ export class AttentionPanel extends Part {
     const paths = view.paths.map(({ name, score }) => (score === null ? name : `${name}, score ${fixed(score, 3)}`));
     return html`<div class="panel s${corpus.styleOf(view.arm) % 7}">
       <div class="choices">${choice("Arm", views.map(({ arm }) => arm), views.indexOf(view), this.chooseArm)}
-        ${paths.length > 1 ? choice("Translation", paths, this.path, this.choosePath) : nothing}</div>
+        ${paths.length > 1 ? choice("Output", paths, this.path, this.choosePath) : nothing}</div>
       ${translation === undefined ? nothing : html`<p class="text translation" dir="auto">${glossed(translation, corpus.glosses)}
         <small>${corpus.metric} ${fixed(corpus.scoreOf(view.arm, place)!, 1)}</small></p>`}
       ${this.shown.rows.some(({ weights }) => weights) ? this.attention() : html`
-        <p class="hint">This arm does not attend to single source words: there are no weights.</p>`}
+        <p class="hint">This arm does not attend to single positions of the source: there are no weights.</p>`}
     </div>`;
   }
 

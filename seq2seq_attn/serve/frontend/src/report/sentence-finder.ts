@@ -38,7 +38,7 @@ export class SentenceFinder extends Part {
     const places = found(corpus, filters);
     const number = (count: number): string => count.toLocaleString("en");
     return html`<form id="chooser" class="controls" role="search" @submit=${(event: Event) => event.preventDefault()} @input=${this.filter}>
-        <label>Search <input type="search" id="search" autocomplete="off" placeholder="words of source, reference or translation"
+        <label>Search <input type="search" id="search" autocomplete="off" placeholder="words of source, reference or output"
           .value=${filters.search}></label>
         <fieldset><legend>Source length</legend> ${this.limits("shortest", "longest", 1)}</fieldset>
         ${corpus.arms.length === 0 ? nothing : html`<fieldset><legend>${corpus.metric} of</legend>

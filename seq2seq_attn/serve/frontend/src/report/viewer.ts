@@ -139,7 +139,7 @@ export class AttentionViewer extends Part {
         ? "Weights are summed over the pieces of a source word and averaged over the pieces of a target word. " : "",
       this.corpus.arms.length > 0 && !isSeen ? "Weights are rounded to multiples of 1/255, except on the examples. " : "",
       steps.some(([, , , , shares]) => shares !== null)
-        ? html`The share is the contribution of a source word to the context, a<sub>j</sub>‖v<sub>j</sub>‖ divided by its sum over
+        ? html`The share is the contribution of a position of the source to the context, a<sub>j</sub>‖v<sub>j</sub>‖ divided by its sum over
             all positions (Kobayashi et al., 2020).` : "",
     ];
   }
