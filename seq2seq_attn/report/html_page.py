@@ -8,18 +8,14 @@ in `serve/frontend/`.
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
-from matplotlib.image import imsave
-from numpy.typing import NDArray
 
 import seq2seq_attn
 from seq2seq_attn.errors import UserError
@@ -238,16 +234,9 @@ _ENVIRONMENT = Environment(
 )
 
 
-def _png(picture: NDArray[np.uint8]) -> str:
-    """A picture as an address that contains it."""
-    content = io.BytesIO()
-    imsave(content, picture, format="png", cmap="gray", vmin=0, vmax=255)
-    return f"data:image/png;base64,{_base64(content.getvalue())}"
-
-
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
-_ENVIRONMENT.filters |= {"png": _png, "yaml": _as_yaml, "minus": _minus, "probability": _probability}
+_ENVIRONMENT.filters |= {"yaml": _as_yaml, "minus": _minus, "probability": _probability}
 _ENVIRONMENT.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}

@@ -55,6 +55,15 @@ class SeenSource:
         """The picture, of this shape."""
         return np.frombuffer(unpack(self.pixels), np.uint8).reshape(self.shape)
 
+    @property
+    def png(self) -> str:
+        """The picture as a URL, `data:image/png;base64,...`."""
+        from PIL import Image
+
+        content = io.BytesIO()
+        Image.fromarray(self.picture).save(content, "PNG")
+        return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+
 
 def _averaged(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The picture, no larger than LARGEST: each pixel is the mean of a block."""

@@ -13,7 +13,6 @@ from seq2seq_attn.analysis.stepwise import Continuation, DecodedStep
 from seq2seq_attn.api.answers import PairScore
 from seq2seq_attn.corpora.placeholders import Placed
 from seq2seq_attn.corpora.unknown_words import ReadAs
-from seq2seq_attn.results.seen import SeenSource
 from seq2seq_attn.runs.requests import Constraint, Replacement
 from seq2seq_attn.strict import Strict
 
@@ -157,6 +156,17 @@ class NeighborsAnswer(ModelAnswer):
     neighbors: list[Neighbor]  # the nearest first
 
 
+class SeenRecord(Strict):
+    """What a source that is not text looks and sounds like. Its states lie evenly over the picture, row by row."""
+
+    picture: str  # data:image/png;base64,...
+    shape: tuple[int, int]  # its height and width in pixels
+    grid: int  # rows of states; 1: they are a sequence, from left to right
+    positions: int  # from left to right, such as frames or columns
+    seconds: float | None  # how long the sound is; null: there is none
+    sound: str | None  # data:audio/wav;base64,...; null as well if it is long
+
+
 class StepsAnswer(ModelAnswer):
     """A target with all of its steps."""
 
@@ -165,8 +175,7 @@ class StepsAnswer(ModelAnswer):
     text: str  # of the target
     log_probability: float  # ln p(target | source)
     steps: list[DecodedStep]  # one for each token
-    seen: SeenSource | None = None  # with a source that is not text: what it looks and sounds like
-    grid: int | None = None  # with one: the rows of its states, of which there is one unless it is an image
+    seen: SeenRecord | None = None  # with a source that is not text
 
 
 class PlaneAnswer(ModelAnswer):

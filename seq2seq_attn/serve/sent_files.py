@@ -102,11 +102,14 @@ class SentFiles(FrontEnd):
 
 
 def seen(model: TrainedModel, source: str | Sequence[str]) -> dict[str, Any]:
-    """What a client shows of a source that is not text, and how many rows its states are; nothing of text."""
+    """What a client shows of a source that is not text (`answers.SeenRecord`); nothing of text."""
     display = model.display(source) if isinstance(source, str) else None
     if display is None or not isinstance(source, str):
         return {}
-    return {"seen": SeenSource.of(display, len(model.source_labels(source))), "grid": model.rows(source)}
+    found = SeenSource.of(display, len(model.source_labels(source)))
+    sound = None if found.sound is None else f"data:audio/wav;base64,{found.sound}"
+    about = {"positions": found.positions, "seconds": found.seconds, "sound": sound, "grid": model.rows(source)}
+    return {"seen": {"picture": found.png, "shape": found.shape[:2]} | about}
 
 
 def as_line(path: Path) -> str:
