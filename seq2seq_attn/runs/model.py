@@ -518,6 +518,7 @@ class TrainedModel:
         return {
             "kind": self.config.model.kind,
             "reads": self.reads,
+            "sample_rate": getattr(self.config.source, "sample_rate", None),
             "parameters": self.parameters(),
             "heads": [context.heads for context in self.translator.contexts_that_read()],  # of each layer that attends
             "max_length": self.config.data.max_length,  # source tokens

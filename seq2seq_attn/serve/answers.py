@@ -208,6 +208,7 @@ class AboutModel(Strict):
     target: str  # language code
     kind: str  # family, as recurrent
     reads: str  # text, or the kind of a source that is sent as a file: speech, image, frames
+    sample_rate: int | None  # of the recordings that it reads, in Hz; null: it reads none
     parameters: int  # how many numbers it has
     heads: list[int]  # of each layer that attends to the source
     max_length: int  # source tokens

@@ -183,3 +183,41 @@ def test_a_body_that_is_too_large_says_how_to_allow_it(refused, arrays):
     error = refused(413, "POST", "/v1/translate", json={"source": as_line(Path(arrays[0]))}, settings=settings)
     assert "more than 100 bytes" in error
     assert "serve --max-body" in error
+
+
+def shown_tokens(page, wanted):
+    page.wait_for_function(
+        "wanted => "
+        "[...document.querySelectorAll('tr[data-kind=base] button')].map((e) => e.textContent).join() === wanted",
+        arg=",".join(wanted),
+    )
+
+
+def test_the_page_shows_examples_and_files_of_a_users_own_with_what_each_step_read(visit, model, arrays, tmp_path):
+    page = visit()
+    first, other = model.steps(arrays[0]), model.steps(arrays[5])
+    shown_tokens(page, first.tokens)
+    steps = page.locator("source-picture button")
+    steps.nth(1).click()
+    assert steps.locator("bdi").all_text_contents() == first.tokens
+    assert steps.nth(1).get_attribute("aria-pressed") == "true"
+    fog = page.locator("source-picture .large .fog").evaluate_all(
+        "all => all.map((e) => Number(e.attributes['fill-opacity'].value))"
+    )
+    weights = np.array(first.steps[1].weights)
+    levels = {round(50 * 0.84 * (1 - each)) / 50 for each in weights / weights.max()} - {0.0}
+    assert sorted(fog) == pytest.approx(sorted(levels))
+    assert page.locator("source-tokens, nearest-pairs, textarea").count() == 0
+    page.wait_for_function("() => location.hash.includes('source=example%3A1')")
+    page.set_input_files("input[type=file]", arrays[5])
+    shown_tokens(page, other.tokens)
+    page.wait_for_function("() => location.hash.includes('source=file%3A5.npy')")
+    page.locator("source-file button").first.click()
+    shown_tokens(page, first.tokens)
+    (tmp_path / "not.npy").write_text("no array")
+    page.set_input_files("input[type=file]", tmp_path / "not.npy")
+    page.get_by_text("the file that was sent: not an array as numpy.save writes it").first.wait_for()
+    visit.problems.clear()  # of which that answer is one
+    page.goto(page.url.split("#")[0] + "#translate?source=file%3A5.npy&beam=2")
+    page.reload()
+    page.get_by_text("5.npy is not part of the link; choose the file again.").wait_for()

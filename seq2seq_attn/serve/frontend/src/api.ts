@@ -13,6 +13,8 @@ export interface ModelInfo {
   source: string; // language codes
   target: string;
   kind: string;
+  reads?: string; // text, or the kind of a source that is a file; without a server, always text
+  sample_rate?: number | null; // of the recordings that it reads; null: none
   parameters: number;
   heads: number[]; // of each layer that attends; empty without attention weights
   max_length: number;
@@ -47,9 +49,20 @@ export interface Intervention {
   normalizer?: string | { name: string };
 }
 
+/** What a source that is not text looks and sounds like. */
+export interface SeenRecord {
+  picture: string; // the address of an image, which contains it
+  shape: [height: number, width: number];
+  grid: number; // rows of states
+  positions: number;
+  seconds: number | null;
+  sound: string | null;
+}
+
 /** A translation with its steps; `text` and `log_probability` grow while it is decoded. */
 export interface Decoded {
   source: string[];
+  seen?: SeenRecord;
   text: string;
   log_probability: number;
   steps: Step[];
@@ -182,9 +195,9 @@ export class Api {
     let isWhole = false;
     let found: Decoded = { source: [], text: "", log_probability: 0, steps: [] };
     for await (const { name, data } of brokenOff(readEvents(body!))) {
-      const values = data as { error: string; source: string[]; text: string; log_probability: number } & Step;
+      const values = data as Pick<Decoded, "source" | "seen" | "text" | "log_probability"> & { error: string } & Step;
       if (name === "error") throw new ApiError(503, values.error); // a mistake in the request is refused before
-      if (name === "start") found = { ...found, source: values.source };
+      if (name === "start") found = { ...found, source: values.source, ...(values.seen && { seen: values.seen }) };
       if (name === "step") {
         const { text, ...step } = values;
         found = {

@@ -29,6 +29,7 @@ import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
 import { tokensOf, type View, viewOf } from "./reading.ts";
 import "./row-editor.ts";
+import { exampleName, readsText } from "./sent-files.ts";
 import "./sentence-form.ts";
 import { pauseAfter } from "./retry.ts";
 import { type Failure, Pane } from "./session.ts";
@@ -42,6 +43,11 @@ import { sameColumn } from "./translations.ts";
 import "./walk.ts";
 
 const FIRST = "Tom chases Jerry .";
+
+function firstSource(model: ModelInfo): string {
+  if (!readsText(model)) return model.examples.length > 0 ? exampleName(0) : "";
+  return model.source === "en" ? FIRST : (model.examples[0]?.source ?? "");
+}
 
 export class AttentionPage extends Part {
   static override properties = {
@@ -135,7 +141,7 @@ export class AttentionPage extends Part {
     }
     const [first] = this.models;
     const { state, unread } = this.served({ state: this.state, unread: this.unread });
-    this.state = { ...state, source: state.source || (first!.source === "en" ? FIRST : (first!.examples[0]?.source ?? "")) };
+    this.state = { ...state, source: state.source || firstSource(first!) };
     this.unread = unread;
     this.changes.begin(writeState(this.state));
   }

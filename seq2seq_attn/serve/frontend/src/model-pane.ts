@@ -1,12 +1,15 @@
 /** One model's figures: bands, heat map, the hypotheses of its search, and the chosen step. */
 
 import { html, nothing, type TemplateResult } from "lit";
+import type { SeenRecord } from "./api.ts";
 import { figureButtons } from "./download.ts";
 import { failureLine } from "./failure-line.ts";
 import { Part } from "./part.ts";
 import "./nearest-pairs.ts";
 import { comparable, editedSteps, rows, tokensOf, type View } from "./reading.ts";
+import { readsText, seenOf } from "./sent-files.ts";
 import type { Pane } from "./session.ts";
+import "./source-picture.ts";
 import "./source-tokens.ts";
 
 export class ModelPane extends Part {
@@ -28,16 +31,17 @@ export class ModelPane extends Part {
   protected override render(): TemplateResult | typeof nothing {
     const { pane } = this;
     const decoded = pane.current;
+    const isText = readsText(pane.info);
     const isStale = pane.isStale(pane.changed ? "changed" : "base");
     return html`<section class="pane" aria-label=${this.name} aria-busy=${pane.busy > 0}>
       <h2>${this.name}</h2>
       ${pane.failure ? failureLine(pane.failure, () => this.ask("again", null)) : nothing}
       <div class=${isStale ? "stale" : ""} ?inert=${pane.isOutdated()}>
-        <source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
-          .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1) ?? null}></source-tokens>
+        ${isText ? html`<source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
+          .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1) ?? null}></source-tokens>` : nothing}
         ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
       </div>
-      <nearest-pairs .pane=${pane} .step=${null} .version=${this.version}></nearest-pairs>
+      ${isText ? html`<nearest-pairs .pane=${pane} .step=${null} .version=${this.version}></nearest-pairs>` : nothing}
     </section>`;
   }
 
@@ -54,6 +58,7 @@ export class ModelPane extends Part {
       .sampled=${this.sampled}></hypothesis-tree>`;
     const detail = this.step === null ? nothing : html`<step-panel .pane=${pane} .step=${this.step} .view=${view}
       .edited=${edited.has(this.step)} .version=${version}></step-panel>`;
+    if (decoded.seen) return html`${this.picture(decoded.seen, target, weights)}${tree}${detail}`;
     if (weights.every((row) => row === null)) {
       const text = pane.attends
         ? "Every step reads the context of another sentence, so there are no weights over this one."
@@ -77,6 +82,19 @@ export class ModelPane extends Part {
         <div>${detail}</div>
       </div>
       ${tree}`;
+  }
+
+  /** A source that is not text, in the fog that the weights of each step lift, or above the strips of its steps. */
+  private picture(seen: SeenRecord, target: readonly string[], weights: readonly (number[] | null)[]): TemplateResult {
+    const shown = seenOf(seen);
+    const [height, width] = seen.shape;
+    const steps = target.map((token, step) => ({ token, weights: weights[step] ?? null }));
+    const title = this.pane.attends ? "What each step read" : "The source, which every step reads as one vector C";
+    return html`<svg class="defined" aria-hidden="true"><image id="seen-${shown.id}" width=${width} height=${height}
+        preserveAspectRatio="none" href=${seen.picture} /></svg>
+      <figure><figcaption>${title} <small>${seen.sound ? "choose a step to hear it" : "choose a step"}</small></figcaption>
+        <source-picture .model=${this.pane.info.name} .seen=${shown} .grid=${seen.grid} .rows=${steps} .gold=${[]}
+          .focusStep=${this.step ?? 0}></source-picture></figure>`;
   }
 
   /** The gold links, if the translation is the reference of an example whose tokens are words. */

@@ -4,6 +4,8 @@ import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
 import type { ModelInfo } from "./api.ts";
 import { Part } from "./part.ts";
+import { readsText } from "./sent-files.ts";
+import "./source-file.ts";
 import { NO_EDIT, type State } from "./state.ts";
 
 const PAUSE = 400; // milliseconds without a key before what was typed is translated
@@ -24,6 +26,7 @@ export class SentenceForm extends Part {
     const info = this.models.find((each) => each.name === this.state.models[0]) ?? this.models[0];
     const examples = info?.examples ?? [];
     const example = examples.findIndex((each) => each.source === this.state.source);
+    if (info && !readsText(info)) return html`<source-file .info=${info} .source=${this.state.source}></source-file>${this.choices()}`;
     return html`<form class="sentence" @submit=${this.submit}>
       <label class="wide">Sentence${info ? html` <small>(${info.source} to ${info.target})</small>` : nothing}
         <textarea id="source" rows="2" spellcheck="false" dir="auto" lang=${info?.source ?? ""}
@@ -38,16 +41,21 @@ export class SentenceForm extends Part {
         <label>Begin the translation with
           <input id="prefix" lang=${info?.target ?? ""} autocomplete="off" .value=${this.typedPrefix()} @change=${this.force}></label>
       </div>
-      ${this.models.length < 2 ? nothing : html`<fieldset class="models"><legend>Models</legend>
-        ${this.models.map((each) => html`<label><input type="checkbox" name="model" value=${each.name}
-          .checked=${live(this.chosen.includes(each.name))} @change=${this.pick}>
-          ${this.names.get(each.name)} <small>${count(each.parameters)}</small></label>`)}</fieldset>`}
+      ${this.choices()}
     </form>`;
+  }
+
+  private choices(): TemplateResult | typeof nothing {
+    if (this.models.length < 2) return nothing;
+    return html`<fieldset class="models"><legend>Models</legend>
+      ${this.models.map((each) => html`<label><input type="checkbox" name="model" value=${each.name}
+        .checked=${live(this.chosen.includes(each.name))} @change=${this.pick}>
+        ${this.names.get(each.name)} <small>${count(each.parameters)}</small></label>`)}</fieldset>`;
   }
 
   /** Replaces what is in the field only by another sentence: what a user types keeps its spaces and its caret. */
   protected override updated(): void {
-    if (this.state.source === this.shownSource) return;
+    if (!this.querySelector("textarea") || this.state.source === this.shownSource) return;
     this.shownSource = this.state.source;
     if (plain(this.textarea.value) !== this.shownSource) this.textarea.value = this.shownSource;
   }

@@ -12,6 +12,7 @@ import {
   type ValuePlane,
 } from "./api.ts";
 import { pauseAfter } from "./retry.ts";
+import { lineOf } from "./sent-files.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
 
 const SAMPLES = 5;
@@ -116,8 +117,9 @@ export class Pane {
   /** Asks for what the state needs and is not there yet. */
   sync(state: State): void {
     this.state = state;
-    const request = { model: this.info.name, source: state.source, ...searchOf(state) };
-    if (!state.source.trim()) return this.stop();
+    const line = lineOf(this.info, state.source);
+    if (!line?.trim()) return this.stop();
+    const request = { model: this.info.name, source: line, ...searchOf(state) };
     this.edit = state.edits[this.info.name] ?? NO_EDIT;
     const key = JSON.stringify(request);
     this.ask("base", key, true, async (signal) => {
@@ -128,7 +130,7 @@ export class Pane {
         this.arrived("base");
       }
     });
-    const { prefix, interventions, source = state.source } = this.edit;
+    const { prefix, interventions, source = line } = this.edit;
     this.source = source;
     const edited = { ...request, source, prefix, interventions };
     const editedKey = isEdited(this.edit) ? JSON.stringify(edited) : "";

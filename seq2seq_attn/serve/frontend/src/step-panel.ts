@@ -7,6 +7,7 @@ import { meter } from "./meter.ts";
 import "./nearest-pairs.ts";
 import { Part } from "./part.ts";
 import { comparable, givenRow, reading, type Reading, type View } from "./reading.ts";
+import { readsText } from "./sent-files.ts";
 import type { Pane } from "./session.ts";
 import "./walk-with.ts";
 
@@ -45,7 +46,7 @@ export class StepPanel extends Part {
         ${this.pane.attends ? html`<div>${this.read(decoded.source, shown)}</div>` : nothing}
         <div>${this.next(step)} ${this.pane.attends ? this.whatIf(info) : nothing}</div>
       </div>
-      <nearest-pairs .pane=${this.pane} .step=${this.step} .version=${this.version}></nearest-pairs>`;
+      ${readsText(this.pane.info) ? html`<nearest-pairs .pane=${this.pane} .step=${this.step} .version=${this.version}></nearest-pairs>` : nothing}`;
   }
 
   private read(source: readonly string[], found: Reading | null): TemplateResult {
@@ -104,7 +105,7 @@ export class StepPanel extends Part {
           @change=${(event: Event) => (this.replacement = (event.target as HTMLSelectElement).value as Intervention["replace"])}>
           <option value="mean">the mean of the states</option>
           <option value="nothing">nothing</option>
-          <option value="sentence">another sentence's context</option></select></label>
+          ${readsText(info) ? html`<option value="sentence">another sentence's context</option>` : nothing}</select></label>
         <button type="submit">Replace</button>
       </div>
       ${this.replacement === "sentence" ? html`<label class="other">Sentence <input name="other" lang=${info.source} autocomplete="off" required></label>` : nothing}

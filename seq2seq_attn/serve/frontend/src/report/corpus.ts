@@ -1,6 +1,8 @@
 /** The sentences in the page, and the attention on them in each arm. */
 
 import { END } from "../format.ts";
+import { sum, upTo } from "../numbers.ts";
+import type { Seen, SeenData } from "../source-picture.ts";
 import { byId } from "./page.ts";
 
 export interface Pair {
@@ -33,19 +35,6 @@ export interface View {
   paths: readonly Path[];
   tree: readonly NodeData[];
   grid: number; // rows of the states of a source that is seen; 1: a sequence
-}
-
-/** A source that is not text. */
-interface SeenData {
-  positions: number; // from left to right, which gold links count
-  shape: readonly [height: number, width: number, colors?: number];
-  seconds: number | null; // how long its sound is
-  style: string; // of what shows it
-}
-
-export interface Seen extends SeenData {
-  id: number; // of its picture in the page
-  audio: HTMLAudioElement | null; // null: none, or one that is too long for the page
 }
 
 interface Segmentation {
@@ -82,8 +71,6 @@ interface Shown {
 }
 
 export const words = (line: string): string[] => line.split(/\s+/).filter(Boolean);
-export const upTo = (count: number): number[] => Array.from({ length: count }, (_, place) => place);
-export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 async function inflate(base64: string): Promise<ArrayBuffer> {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));

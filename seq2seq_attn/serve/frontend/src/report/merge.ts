@@ -1,6 +1,7 @@
 /** A translation of a view by words or by pieces: weights are summed over source pieces, and averaged over target pieces. */
 
-import { type Pair, type Path, sum, upTo, type View } from "./corpus.ts";
+import { sum, upTo } from "../numbers.ts";
+import type { Pair, Path, View } from "./corpus.ts";
 
 export interface Row {
   token: string;

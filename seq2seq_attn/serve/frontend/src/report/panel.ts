@@ -5,9 +5,10 @@ import { figureButtons } from "../download.ts";
 import { fixed } from "../format.ts";
 import "../heat-map.ts";
 import { largest, Part } from "../part.ts";
-import { type Corpus, type Seen, type View, words } from "./corpus.ts";
+import type { Seen } from "../source-picture.ts";
+import { type Corpus, type View, words } from "./corpus.ts";
 import type { Row, Shown } from "./merge.ts";
-import "./source-picture.ts";
+import "../source-picture.ts";
 
 const ROOM = { most: 420, labels: 110 }; // pixels for the cells of a row, and beside them
 

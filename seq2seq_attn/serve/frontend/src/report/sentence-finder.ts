@@ -4,7 +4,8 @@ import { html, nothing, type TemplateResult } from "lit";
 import { fixed } from "../format.ts";
 import { Part } from "../part.ts";
 import type { Filters } from "./address.ts";
-import { type Corpus, upTo, words } from "./corpus.ts";
+import { upTo } from "../numbers.ts";
+import { type Corpus, words } from "./corpus.ts";
 
 const ORDERS: Record<string, string> = { line: "as in the test set", up: "lowest score first", down: "highest score first" };
 

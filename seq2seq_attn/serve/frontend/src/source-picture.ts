@@ -1,13 +1,32 @@
 /** A source that is not text, below the weights of one step, and the steps to choose from; a sound is played. */
 
 import { html, nothing, svg, type TemplateResult } from "lit";
-import { fixed } from "../format.ts";
-import { Part } from "../part.ts";
-import { type Seen, sum, upTo } from "./corpus.ts";
-import type { Row } from "./merge.ts";
+import { fixed } from "./format.ts";
+import { sum, upTo } from "./numbers.ts";
+import { Part } from "./part.ts";
+import "./source-picture.css";
 
 const FOG = 0.84; // opacity over a cell without weight
 const OPACITIES = 50; // levels above 0
+
+/** A source that is not text. */
+export interface SeenData {
+  positions: number; // from left to right, which gold links count
+  shape: readonly [height: number, width: number, colors?: number];
+  seconds: number | null; // how long its sound is
+  style: string; // of what shows it, set as a property: a server allows no style attributes
+}
+
+export interface Seen extends SeenData {
+  id: number; // of its picture in the page
+  audio: HTMLAudioElement | null; // null: none, or one that is too long for the page
+}
+
+/** A step, with what it read. */
+interface Row {
+  token: string;
+  weights: readonly number[] | null;
+}
 
 /** A path for each level of opacity above 0, as `shades` of report/html_attention.py makes them. */
 export function shades(values: readonly number[], grid: number): [opacity: number, path: string][] {
@@ -86,10 +105,10 @@ export class SourcePicture extends Part {
     const { style } = seen;
     const note = html`<p class="hint">${this.note(weights)}</p>`;
     if (grid > 1) {
-      return html`<div class="large" style=${style}>${this.picture(weights, true)}</div>${note}
-        <div class="tiles" style=${style} role="group" aria-label="Steps" @keydown=${this.move}>${choices}</div>`;
+      return html`<div class="large" .style=${style}>${this.picture(weights, true)}</div>${note}
+        <div class="tiles" .style=${style} role="group" aria-label="Steps" @keydown=${this.move}>${choices}</div>`;
     }
-    return html`<div class="strips scroll" style=${style} role="group" aria-label="Steps" @keydown=${this.move}>
+    return html`<div class="strips scroll" .style=${style} role="group" aria-label="Steps" @keydown=${this.move}>
       <span></span><div class="large">${this.picture(weights, true)}${this.axis()}</div>${choices}</div>${note}`;
   }
 

@@ -1,0 +1,4 @@
+/** What is done with lists of numbers. */
+
+export const upTo = (count: number): number[] => Array.from({ length: count }, (_, place) => place);
+export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

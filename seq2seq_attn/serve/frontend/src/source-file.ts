@@ -1,0 +1,98 @@
+/** The source of a model that reads files: an example of its test set, a file of the user's, or what is said. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import type { ModelInfo } from "./api.ts";
+import { Part } from "./part.ts";
+import { exampleName, exampleOf, keep, lineOf } from "./sent-files.ts";
+import { asLine, record, resampled } from "./sound.ts";
+
+const KINDS: Record<string, { noun: string; accept: string }> = {
+  speech: { noun: "recording", accept: "audio/*" },
+  image: { noun: "picture", accept: "image/*" },
+  frames: { noun: "array", accept: ".npy" },
+};
+
+export class SourceFile extends Part {
+  static override properties = {
+    info: { attribute: false },
+    source: {},
+    problem: { state: true },
+    finish: { state: true },
+  };
+  declare info: ModelInfo;
+  declare source: string; // its name in the state
+  declare problem: string;
+  declare finish: (() => Promise<Blob>) | null; // ends what is being recorded
+  private recordings = 0;
+
+  constructor() {
+    super();
+    this.problem = "";
+    this.finish = null;
+  }
+
+  protected override render(): TemplateResult {
+    const { info, source } = this;
+    const { noun, accept } = KINDS[info.reads!] ?? { noun: "file", accept: "" };
+    const line = lineOf(info, source);
+    const isMissing = line === null && source.startsWith("file:");
+    const says = this.finish !== null;
+    return html`<fieldset class="file"><legend>${noun[0]!.toUpperCase()}${noun.slice(1)}</legend>
+      <div class="line">
+        ${info.examples.map((example, place) => html`<button type="button" class="chip" aria-pressed=${exampleOf(source) === place}
+          @click=${() => this.send(exampleName(place))}>${info.reads === "image"
+            ? html`<img alt="Example ${place + 1}: ${example.target}" src=${example.source}>`
+            : html`Example ${place + 1} <small lang=${info.target}>${example.target}</small>`}</button>`)}
+        <label>Your own <input type="file" accept=${accept} @change=${this.choose}></label>
+        ${info.reads === "speech" && "mediaDevices" in navigator ? html`<button type="button" aria-pressed=${says}
+          @click=${this.say}>${says ? "Stop recording" : "Record"}</button>` : nothing}
+      </div>
+      ${this.preview(line)}
+      ${isMissing ? html`<p class="note">${source.slice("file:".length)} is not part of the link; choose the file again.</p>` : nothing}
+      ${this.problem ? html`<p class="error" role="alert">${this.problem}</p>` : nothing}</fieldset>`;
+  }
+
+  private preview(line: string | null): TemplateResult | typeof nothing {
+    if (line === null) return nothing;
+    if (this.info.reads === "speech") return html`<audio controls aria-label="The recording" src=${line}></audio>`;
+    return nothing;
+  }
+
+  private send(source: string): void {
+    this.problem = "";
+    if (source !== this.source) this.ask("change-state", { source, edits: {}, focus: null });
+  }
+
+  private async choose(event: Event): Promise<void> {
+    const field = event.target as HTMLInputElement;
+    const [file] = field.files ?? [];
+    if (file) await this.take(file, file.name);
+    field.value = ""; // the same file may be chosen again, after a change
+  }
+
+  private async say(): Promise<void> {
+    const { finish } = this;
+    this.finish = null;
+    if (finish) {
+      await this.take(await finish(), `recording ${(this.recordings += 1)}`);
+      return;
+    }
+    try {
+      this.finish = await record();
+    } catch (error) {
+      this.problem = `The microphone cannot be used: ${(error as Error).message}`;
+    }
+  }
+
+  /** Keeps a file and shows it; a sound gets the rate that the model reads. */
+  private async take(file: Blob, name: string): Promise<void> {
+    const rate = this.info.sample_rate;
+    try {
+      this.send(keep(name, await asLine(rate ? await resampled(file, rate) : file)));
+    } catch (error) {
+      this.problem = `${name} cannot be read by this browser: ${(error as Error).message}`;
+    }
+  }
+}
+
+customElements.define("source-file", SourceFile);
