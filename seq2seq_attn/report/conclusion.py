@@ -92,7 +92,7 @@ def _too_short(results: Results) -> Iterator[str]:
         if arm.unconverged
     ]
     if stopped:
-        yield f"Still improving when stopped, so that longer training may raise the score: {', '.join(stopped)}."
+        yield f"Still improving when stopped, so that longer training may improve the score: {', '.join(stopped)}."
     if results.is_learned and results.tested and (few := _too_few(results)):
         yield few
 
@@ -108,19 +108,28 @@ def introduction(results: Results) -> str:
 
 
 def summary(results: Results) -> list[str]:
-    """The first finding, then the effect of length on the baseline or best arm, or the next finding; no evidence."""
-    findings = [*(f"{each.claim}." for each in _compared_arms(results)), *_other_findings(results)]
+    """How the best arm compares, then the effect of length on the baseline or best arm, or the next finding.
+
+    Without intervals and p-values, as `evidence` has them.
+    """
+    findings = [*(f"{each.claim}." for each in _best_first(results)), *_other_findings(results)]
     arms = dict.fromkeys([results.baseline or results.best.name, results.best.name])
     by_length = [each for arm in arms for each in _by_length(results, arm)] if results.is_learned else []
     return list(dict.fromkeys([*findings[:1], *(by_length or findings[1:])[:1]]))
 
 
 def evidence(results: Results) -> str:
-    """What the first finding follows from, as a sentence; "" if nothing was tested."""
-    first = next(iter(_compared_arms(results)), None)
+    """What the first sentence of `summary` follows from, as a sentence; "" if nothing was tested."""
+    first = next(iter(_best_first(results)), None)
     if first is None or not first.evidence:
         return ""
     return f"{first.pair.arm} against {first.pair.baseline}: {first.evidence}."
+
+
+def _best_first(results: Results) -> list[_Finding]:
+    """The comparisons of the conclusion, that of the best arm with the baseline before the others."""
+    best = results.best.name, results.baseline
+    return sorted(_compared_arms(results), key=lambda each: (each.pair.arm, each.pair.baseline) != best)
 
 
 def missing_runs(results: Results) -> list[str]:

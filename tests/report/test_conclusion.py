@@ -92,6 +92,16 @@ def test_the_summary_is_the_conclusion_without_intervals_and_p_values_which_are_
         assert evidence(untested) == ""
 
 
+def test_the_summary_begins_with_the_best_arm_even_if_another_differs_more_from_the_baseline():
+    arms = (arm("a", 30.0), arm("b", 20.0), arm("bad", 1.0))
+    lengths = Breakdown("source length", "", ("1-10", "11-20"), {each.name: bands()[:2] for each in arms})
+    worse, better = pair(-19.0, -20.0, -18.0, 0.01, arm="bad"), pair(10.0, 9.0, 11.0, 0.01)
+    found = AgainstB("toy", (BLEU,), 82, arms, (worse, better), lengths, {}, "", "", "")
+    assert summary(found)[0].startswith("a scored 10.0 BLEU higher than b")
+    assert evidence(found).startswith("a against b: ")
+    assert conclusion(found)[0].startswith("bad scored 19.0 BLEU lower than b")
+
+
 SENTENCES = "95 % interval {} over test sentences, p {}"
 
 
@@ -178,7 +188,7 @@ def test_where_no_arm_has_learned_anything_nothing_is_concluded(bleu, is_learned
     found = sentences_for(pair(bleu - 0.2, 0.1, 0.9, 0.01, jointly(0.001)), arms=arms)
     assert found[0].startswith("a is better than b" if is_learned else "No arm has 1 BLEU or more: nothing was learned")
     assert is_learned or found[1:] == [
-        "Still improving when stopped, so that longer training may raise the score: a (seed 1)."
+        "Still improving when stopped, so that longer training may improve the score: a (seed 1)."
     ]
 
 
