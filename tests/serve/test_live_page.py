@@ -185,6 +185,13 @@ def test_what_failed_is_said_in_a_line_and_asked_for_again_while_the_figures_sta
     assert error.inner_text().startswith("The connection to the server broke off.")
     wait_for_tokens(page, model.steps("b", beam_size=1).tokens)
     page.wait_for_selector(".error", state="detached")
+
+    fail.append(lambda route: route.fulfill(status=500, json={"error": "an error of the server"}))
+    page.route("**/v1/models", lambda route: fail.pop()(route) if fail else route.continue_())
+    page.reload()
+    assert page.locator("main .error").inner_text().startswith("An error of the server.")
+    page.get_by_role("button", name="Try again").click()
+    wait_for_tokens(page, model.steps("b", beam_size=1).tokens)
     visit.problems.clear()  # the browser notes the failures
 
 

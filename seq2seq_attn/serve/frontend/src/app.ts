@@ -319,7 +319,7 @@ export class AttentionPage extends Part {
       this.api.key = String(new FormData(event.target as HTMLFormElement).get("key"));
       for (const pane of this.panes.values()) pane.stop();
       this.problem = null;
-      void this.load().then(() => this.change({}));
+      void this.load();
     };
     return html`<div class="error" role="alert">${problem.error.message}
       <form class="line" @submit=${enter}><label>API key <input name="key" type="password" autocomplete="off"></label>

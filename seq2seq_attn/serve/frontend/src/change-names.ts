@@ -27,6 +27,7 @@ export function changeBetween(before: State, after: State): Change | null {
   if (changed("seed")) return valued("seed", after.seed);
   if (changed("layer", "head")) return whole(`weights of ${layer === null ? "all heads" : `layer ${layer + 1}, head ${head + 1}`}`);
   if (changed("edits")) return changeOfEdits(before.edits, after.edits);
+  if (changed("language")) return whole(`language ${after.language ?? "of the browser"}`);
   if (changed("walk")) {
     const names = (Object.keys(after.walk) as (keyof State["walk"])[]).filter((name) => differ(before.walk[name], after.walk[name]));
     return whole(`walk: ${names.join(", ")}`);

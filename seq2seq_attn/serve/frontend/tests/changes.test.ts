@@ -136,6 +136,7 @@ describe("a change is called", () => {
     ["reset of step 2", edited(edit), edited(withoutStep(edit, 1))],
     ["all changes reset", edited(edit), defaults()],
     ["page walk", defaults(), { ...defaults(), tab: "walk" }],
+    ["language zh", defaults(), { ...defaults(), language: "zh" }],
     ["walk: query", defaults(), { ...defaults(), walk: { ...defaults().walk, query: [0, 0] } }],
   ])("%s", (label, before, after) => expect(changeBetween(before, after)?.label).toBe(label));
 
