@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from seq2seq_attn.analysis.verify import verify as verify
     from seq2seq_attn.api import data as data
     from seq2seq_attn.api.catalog import scorers as scorers
-    from seq2seq_attn.api.experiments import Comparison as Comparison
+    from seq2seq_attn.api.comparison import Comparison as Comparison
     from seq2seq_attn.api.experiments import compare as compare
     from seq2seq_attn.api.experiments import demo as demo
     from seq2seq_attn.api.experiments import plan as plan
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {  # below this package: the module, and what of it
-    "Comparison": "api.experiments:Comparison",
+    "Comparison": "api.comparison:Comparison",
     "Config": "config:Config",
     "Experiment": "comparison.experiment:Experiment",
     "Model": "api.model:Model",

@@ -9,13 +9,13 @@ from typing import Annotated, Any, cast
 from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny, field_validator, model_validator
 
 from seq2seq_attn.attention import user_code
-from seq2seq_attn.corpora.codec import TextConfig
 from seq2seq_attn.corpora.front_end import FrontEndConfig
 from seq2seq_attn.corpora.images import ImageConfig as ImageConfig  # which registers its kind
 from seq2seq_attn.corpora.languages import without_rules
 from seq2seq_attn.corpora.named import sacrebleu_files
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.corpora.speech import SpeechConfig as SpeechConfig  # and that of frames
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics

@@ -21,7 +21,7 @@ from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.models.transformer.config import TransformerConfig
 from seq2seq_attn.ops import fuse
 from seq2seq_attn.ops.host import keep_freed_memory
-from seq2seq_attn.runs.model import count_parameters
+from seq2seq_attn.runs.building import count_parameters
 from seq2seq_attn.search import SearchOptions, search
 
 sys.path.append(str(Path(__file__).parents[2]))  # the checkout, which has the benchmarks

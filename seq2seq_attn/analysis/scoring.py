@@ -20,7 +20,8 @@ from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.runs import DEMO, Say, is_shipped
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.folder import write_metrics
-from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.runs.lexicon import with_lexicon
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress
 
 TRANSLATIONS, LINKS, ENTROPIES = "test.translations.txt", "test.links.txt", "test.entropies.txt"

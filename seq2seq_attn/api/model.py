@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,33 +10,30 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.analysis.attention_files import BLANK, END, TokenAttention, searched_attention
+from seq2seq_attn.analysis.attention_files import BLANK, END, TokenAttention
+from seq2seq_attn.api.alignment import Pairs, alignments, combined, corpus_of
 from seq2seq_attn.api.answers import (
     Alignments,
-    Candidate,
     Neighbors,
-    PairLinks,
     PairScore,
     PairScores,
     Steps,
     Translation,
     Translations,
 )
+from seq2seq_attn.api.stream import averaged, streamed
 from seq2seq_attn.api.tables import html_table
 from seq2seq_attn.config import Config
-from seq2seq_attn.corpora.corpus import ParallelCorpus, refuse_no_text
-from seq2seq_attn.corpora.sentences import joined
-from seq2seq_attn.corpora.sentences import sentences as sentences_of
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, Method, flipped, read_gold_of, symmetrize
+from seq2seq_attn.evaluation.alignment import GoldCorpus, Method, flipped, read_gold_of
 from seq2seq_attn.evaluation.metrics import score_value
-from seq2seq_attn.ops import slow_precision
 from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions, SearchOptions, takes
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.runs.model import TrainedModel, with_lexicon
-from seq2seq_attn.runs.requests import Glossary, SourceLine, kept, lines_of
+from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.requests import Glossary, SourceLine, lines_of
 from seq2seq_attn.search.batched import Progress
 from seq2seq_attn.strict import parse
 
@@ -53,9 +49,6 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.view import AttentionView
     from seq2seq_attn.export import Target
     from seq2seq_attn.models.seq2seq import Seq2Seq
-    from seq2seq_attn.search.hypotheses import Hypothesis
-
-Pairs = ParallelCorpus | Iterable[tuple[str, str]]
 
 CHUNK = 512  # lines decoded together: sorted by length, they form batches with little padding
 
@@ -237,102 +230,21 @@ class Model:
         Raises:
             UserError: As by `translate`.
         """
-        options = options or self.config.search
-        if split_sentences:
-            if weights or options.n_best > 1:
-                raise UserError("split_sentences: a line has one output and no weights; leave out n_best and weights")
-            yield from self._paragraphs(batches, options, ensemble, progress, say)
-            return
-        needs_weights = weights or options.replace_unknown or options.coverage_penalty > 0
-        trained = with_lexicon(self._averaged_with(ensemble, needs_weights), self.folder, options, say).for_inference(
-            options
+        return streamed(
+            self,
+            batches,
+            options or self.config.search,
+            ensemble=ensemble,
+            weights=weights,
+            split_sentences=split_sentences,
+            progress=progress,
+            say=say,
+            first=first,
         )
-        if options.precision == "bf16" and (slow := slow_precision("bf16", trained.device.type)) is not None:
-            say(slow)
-        done = first
-        for batch in batches:
-            lines = [SourceLine.of(each) for each in batch]
-            refuse_no_text([line.source for line in lines], "sentence", done)
-            found = trained.search(
-                lines, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1
-            )
-            if progress is not None:
-                progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
-            for line, hypotheses in zip(lines, found, strict=True):
-                source = line.source
-                candidates = tuple(_candidate(trained, line, each, options) for each in hypotheses)
-                attention = searched_attention(trained, source, hypotheses) if weights else None
-                unknown = tuple(trained.source.unknown_words(source))
-                yield Translation(source, candidates, attention, trained.source_labels(source), unknown)
-            done += len(lines)
-
-    def _paragraphs(
-        self,
-        batches: Iterable[Sequence[str | SourceLine]],
-        options: SearchOptions,
-        ensemble: Sequence[Model],
-        progress: Progress | None,
-        say: Say,
-    ) -> Iterator[Translation]:
-        """The outputs of lines whose sentences are sources of their own, in the batches of the lines."""
-        self.trained.text_source("split_sentences")
-        text = self.config.text
-        lines: deque[tuple[str, int]] = deque()
-
-        def split() -> Iterator[list[SourceLine]]:
-            for batch in batches:
-                parts = []
-                for line in map(SourceLine.of, batch):
-                    if line.prefix or line.constraints:
-                        raise UserError(
-                            "split_sentences: prefixes and constraints are those of a sentence; leave them out"
-                        )
-                    found = sentences_of(line.source, text.source_language)
-                    lines.append((line.source, len(found)))
-                    known = Glossary(dict(line.terms))
-                    parts += [SourceLine(each, terms=known.terms(each)) for each in found]
-                yield parts
-
-        def say_of_sentences(message: str) -> None:
-            say(message.replace("line ", "sentence ", 1))
-
-        found = self.stream(split(), options, ensemble=ensemble, say=say_of_sentences)
-        for first in found:
-            source, count = lines.popleft()
-            parts = (first, *islice(found, count - 1))
-            shown = joined([each.text for each in parts], text.target_language, spaced=text.tokenizer == "word")
-            yield Translation.of_sentences(source, parts, shown)
-            if progress is not None:
-                progress(1)
-
-    def _averaged_with(self, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
-        """The ensemble of this model and others. UserError if these cannot be averaged, or their `weights` cannot."""
-        if not ensemble:
-            return self.trained
-        for other in ensemble:
-            if not isinstance(other, Model):
-                raise UserError(f"ensemble: {other!r} is not a model; load each run first, as with s2s.load(folder)")
-            for side in ("source", "target"):
-                ours, theirs = (getattr(each.trained, side) for each in (self, other))
-                if (difference := ours.difference(theirs)) is not None:
-                    raise UserError(
-                        f"{self.folder} and {other.folder} have {side} {difference}; runs can be averaged if they were "
-                        f"trained on the same pairs with the same options under text"
-                    )
-        devices = dict.fromkeys(str(each.trained.device) for each in (self, *ensemble))
-        if len(devices) > 1:
-            raise UserError(f"the models of an ensemble are on {' and '.join(devices)}; load all of them on one device")
-        for each in (self, *ensemble):
-            if weights and not each.trained.translator.attends:
-                raise UserError(
-                    f"{each.folder}: model.context.kind: this model does not attend to single source words, so its "
-                    f"ensembles have no attention weights; leave them out"
-                )
-        return self.trained.averaged_with([other.trained for other in ensemble])
 
     def _short(self, pairs: Pairs) -> ParallelCorpus:
         """The pairs. UserError if one is too long for forced decoding."""
-        corpus = _corpus(pairs)
+        corpus = corpus_of(pairs)
         self.trained.require_short(corpus.source, corpus.target)
         return corpus
 
@@ -350,7 +262,7 @@ class Model:
         Raises:
             UserError: A pair is not text, or longer than what the model reads or writes.
         """
-        corpus, trained = _corpus(pairs), self._averaged_with(ensemble)
+        corpus, trained = corpus_of(pairs), averaged(self, ensemble)
         trained.require_short(corpus.source, corpus.target)
         forced = trained.force(corpus.source, corpus.target, progress)
         target_of = self.trained.target_of
@@ -402,8 +314,8 @@ class Model:
         if reverse is not None:
             turned = reverse._short(ParallelCorpus(corpus.target, corpus.source, corpus.name))
             backward = align_by_attention(reverse.trained, turned, progress=progress, **chosen)
-            links = _joined(links, map(flipped, backward), symmetrize)
-        return _alignments(corpus, links, self.trained.source.words)
+            links = combined(links, map(flipped, backward), symmetrize)
+        return alignments(corpus, links, self.trained.source.words)
 
     @takes(LinkOptions)
     def align_heads(
@@ -762,54 +674,6 @@ class Model:
         if "test" in metrics:
             facts[f"test {main.label}"] = f"{score_value(metrics['test'], main.key):.2f}"
         return {name: fact for name, fact in facts.items() if fact}
-
-
-def align_by_eflomal(run: Path | str, pairs: Pairs, *, symmetrize: Method, say: Say = warn) -> Alignments:
-    """Links between the words of sources and targets, by a statistical aligner that the training pairs of a run train.
-
-    Args:
-        run: The run.
-        pairs: Sources and their targets.
-        symmetrize: How the links of the two directions are combined.
-        say: Called with messages.
-
-    Raises:
-        UserError: eflomal is not installed, or fails.
-    """
-    from seq2seq_attn.analysis import word_alignment
-
-    corpus = _corpus(pairs)
-    found = word_alignment.align_by_eflomal(find_run(Path(run)), corpus, say)
-    return _alignments(corpus, _joined(found.forward, found.backward, symmetrize), str.split)
-
-
-def _joined(forward: Iterable[Links], backward: Iterable[Links], method: Method) -> list[Links]:
-    return [symmetrize(*links, method) for links in zip(forward, backward, strict=True)]
-
-
-def _alignments(corpus: ParallelCorpus, links: Sequence[Links], words: Callable[[str], Sequence[str]]) -> Alignments:
-    named = (tuple(words(line)) if line.strip() else () for line in corpus.source)
-    return Alignments(map(PairLinks, corpus.source, corpus.target, links, named))
-
-
-def _corpus(pairs: Pairs) -> ParallelCorpus:
-    if isinstance(pairs, ParallelCorpus):
-        return pairs
-    sources, targets = [], []
-    for number, pair in enumerate(pairs):
-        if isinstance(pair, str) or len(pair) != 2:
-            raise UserError(f"pair {number}: {pair!r} is not a pair of sentences; give a list of (source, target)")
-        refuse_no_text(pair, f"pair {number}, side")
-        sources.append(pair[0])
-        targets.append(pair[1])
-    return ParallelCorpus(sources, targets, "pairs")
-
-
-def _candidate(trained: TrainedModel, line: SourceLine, found: Hypothesis, options: SearchOptions) -> Candidate:
-    text, replaced = trained.shown(line, found, options)
-    target = trained.target.given(line.source)
-    asked, placed = kept(target, line, options, found.tokens), target.placed(line.source, found.tokens)
-    return Candidate(text, found.score, found.log_probability, asked, replaced, placed)
 
 
 def _refuse_unused_options(nothing_is_searched: bool, search: Mapping[str, Any]) -> None:

@@ -33,8 +33,6 @@ from seq2seq_attn.attention.contexts.multi_head import MultiHeadSource as MultiH
 from seq2seq_attn.attention.contexts.multihead_attention import MultiheadAttention as MultiheadAttention
 from seq2seq_attn.attention.contexts.observed import Observed as Observed
 from seq2seq_attn.attention.contexts.self_attention import SelfAttention as SelfAttention
-from seq2seq_attn.attention.history import History as History
-from seq2seq_attn.attention.history import each_tensor as each_tensor
 from seq2seq_attn.attention.normalizer import HistoryNormalizer as HistoryNormalizer
 from seq2seq_attn.attention.normalizer import Normalizer as Normalizer
 from seq2seq_attn.attention.normalizer import _normalizers
@@ -83,7 +81,9 @@ from seq2seq_attn.attention.scorers.relative import Relative as Relative
 from seq2seq_attn.attention.scorers.scaled_dot import ScaledDot as ScaledDot
 from seq2seq_attn.attention.source import AttentionSource as AttentionSource
 from seq2seq_attn.attention.source import ConstantSource as ConstantSource
+from seq2seq_attn.attention.source import History as History
 from seq2seq_attn.attention.source import PreparedSource as PreparedSource
+from seq2seq_attn.attention.source import each_tensor as each_tensor
 from seq2seq_attn.attention.summary import LastState as LastState
 from seq2seq_attn.attention.summary import LearnedPool as LearnedPool
 from seq2seq_attn.attention.summary import MeanState as MeanState

@@ -9,12 +9,11 @@ import torch.nn.functional as F
 
 from seq2seq_attn.attention.checks import check_extension, check_query, check_source, need_instance, unfit
 from seq2seq_attn.attention.context import Context, one_by_one
-from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.normalizer import Normalizer, full_precision
 from seq2seq_attn.attention.normalizers.softmax import Softmax
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
-from seq2seq_attn.attention.source import AttentionSource, restricted
+from seq2seq_attn.attention.source import NOTHING, AttentionSource, History, restricted
 from seq2seq_attn.attention.window import View, Window
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
+from seq2seq_attn.attention.source import NOTHING, History
 
 
 class Context(nn.Module, ABC):

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.registry import Registry
 from seq2seq_attn.attention.shapes import ScoreRows, Scores, TokenRows, Weights
+from seq2seq_attn.attention.source import NOTHING, History
 
 
 class Normalizer(nn.Module, ABC):

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.checks import need_positive, unfit
-from seq2seq_attn.attention.history import NOTHING, History
 from seq2seq_attn.attention.registry import Registry
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
+from seq2seq_attn.attention.source import NOTHING, History
 
 
 class Scorer(nn.Module, ABC):
@@ -116,7 +116,7 @@ _scorers: Registry[Scorer] = Registry("scorer", Scorer)
 class HistoryScorer(Scorer, ABC):
     """A scorer that depends on earlier steps: on their weights, or on their number.
 
-    The history is explicit (`history.py`): `start` creates it, `forward` reads it, `advance` returns the next one. Its
+    The history is explicit (`source.py`): `start` creates it, `forward` reads it, `advance` returns the next one. Its
     tensors (B, K, ...) are never modified: the K queries of a sentence are K hypotheses, each with its own history;
     None in its place means before the first step.
     """

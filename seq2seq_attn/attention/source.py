@@ -1,16 +1,51 @@
-"""The records that `prepare` returns and every step reads; they are immutable and have one row per sentence."""
+"""What steps read, and what they carry: both are explicit, and never changed in place.
+
+The records that `prepare` returns have one row per sentence. A history is the state of attention from step to step:
+
+    history = context.start(source)
+    contexts, weights, history = context(query, source, history)
+
+It is a tensor (B, K, ...), with one entry for each of the K hypotheses of each of the B sentences, or a tuple of
+histories, nested like the parts, and beam search reorders it like any state. The history of a part without state is the
+empty tuple.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.checks import check_bias, check_broadcast, jit_traced, reading_is_free, unfit
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.shapes import Query, Values
+
+History: TypeAlias = Any  # a tensor or a tuple of histories
+
+NOTHING: History = ()
+
+
+def each_tensor(change: Callable[[Tensor], Tensor], history: History) -> History:
+    """Applies a function to every tensor of a history.
+
+    Args:
+        change: The function, such as the choice of hypotheses in beam search.
+        history: A tensor, or a tuple of histories.
+
+    Returns:
+        A history of the same structure.
+    """
+    if isinstance(history, tuple):
+        return tuple([part if part is NOTHING else each_tensor(change, part) for part in history])
+    return change(history)
+
+
+def one_hot_first(positions: Tensor) -> Tensor:
+    """1 at the first position and 0 elsewhere, in the shape (..., S) of the given tensor."""
+    return F.pad(torch.ones_like(positions[..., :1]), (0, positions.shape[-1] - 1))
 
 
 class PreparedSource(Protocol):

@@ -107,7 +107,7 @@ def align(
     writing = attention_file(attention) if attention else nullcontext()
     method = symmetrize or DEFAULT_METHOD
     if aligner == "eflomal":
-        from seq2seq_attn.api.model import align_by_eflomal
+        from seq2seq_attn.api.alignment import align_by_eflomal
 
         load_plugins(plugin)
         known = read_gold_of(gold, pairs.source, pairs.target) if gold else None

@@ -1,172 +1,35 @@
-"""Text to ids and back: one tokenizer and one vocabulary for one side of a corpus, trained, saved and loaded."""
+"""Text to ids and back: one tokenizer and one vocabulary for one side of a corpus, saved and loaded."""
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import groupby, repeat
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, PositiveInt, TypeAdapter, field_validator, model_validator
+from pydantic import NonNegativeInt, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.corpora.copy_slots import SlotVocabulary
-from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import Items
 from seq2seq_attn.corpora.front_end import FrontEnd
-from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.corpora.placeholders import Placed, Placeholders
 from seq2seq_attn.corpora.source import Tokens, pad
-from seq2seq_attn.corpora.tokenizers import Character, Moses, SentencePiece, Tokenizer, Word, word_of_character
+from seq2seq_attn.corpora.tokenizers import TOKENIZERS, Tokenizer, word_of_character
 from seq2seq_attn.corpora.unknown_words import ReadAs, Spellings, UnknownCount, known_forms, stand_in
-from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary, unfit_symbols
+from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import STRICT, load_record
 from seq2seq_attn.files.reading import read_bytes
 from seq2seq_attn.files.writing import write_bytes
-from seq2seq_attn.strict import Strict
-
-
-class SamplingConfig(Strict):
-    """Subword regularization: in every epoch, each training sentence is segmented at random, by sentencepiece.
-
-    BPE leaves out each merge with probability `alpha` (BPE-dropout, Provilkov et al. 2020, sec. 3; 0.1 there). Unigram
-    draws from all segmentations x of a sentence in proportion to P(x)^alpha (Kudo 2018, sec. 3.3; 0.1 to 0.5 there).
-    What is validated, tested or translated has the usual segmentation; `data.max_length` refers to it in training too.
-    """
-
-    alpha: float = Field(default=0.1, gt=0.0, le=1.0)  # bpe: larger is more varied; unigram: smaller is more varied
-    sides: Literal["both", "source"] = "both"  # whose segmentation is drawn
-
-
-VocabularySize = Annotated[int, Field(ge=1, lt=2**31)]  # sentencepiece takes no more
-
-Normalization = Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"]
-Coverage = Annotated[float, Field(ge=0.98, le=1.0)]  # sentencepiece takes no less
 
 _SUGGESTED = 20  # words of a line for which others are suggested, so that no input takes long
-
-_ONLY_OF: dict[str, Sequence[str]] = {  # options that not every tokenizer has
-    "sampling": ("bpe", "unigram"),
-    "normalization": ("bpe", "unigram"),
-    "character_coverage": ("bpe", "unigram"),
-    "minimum_frequency": ("word", "moses", "character"),
-    "match_known_forms": ("word", "moses"),
-}
-
-
-class TextConfig(Strict):
-    """Tokenization and vocabulary."""
-
-    tokenizer: Literal["word", "moses", "character", "bpe", "unigram"] = "bpe"  # the last two: sentencepiece
-    vocabulary_size: VocabularySize | None = None  # bpe, unigram: exactly; others: at most; null: by the corpus
-    minimum_frequency: PositiveInt = 1  # rarer tokens are unknown
-    joint: bool = True  # one tokenizer and one vocabulary for both languages; by default, with bpe and unigram
-    lowercase: bool = False  # both sides
-    match_known_forms: bool = False  # word, moses: read `Dog.`, if it is unknown, as `dog .` (`known_forms`)
-    source_language: str = "en"  # as in en, eng, en-US or English
-    target_language: str = "en"  # as in de, deu, de-AT or German
-    normalization: Normalization = "identity"  # bpe and unigram: sentencepiece's rules for rewriting; identity: none
-    character_coverage: Coverage = 1.0  # bpe and unigram: share of the training text whose characters are known
-    protected: tuple[str, ...] = ()  # symbols that are always one piece and known, as in ["<2de>", "<NUM1>"]
-    placeholders: tuple[str, ...] = ()  # left unread and restored: url, email, number, tag, or own as in "code=[A-Z]+"
-    copy_slots: NonNegativeInt = 0  # ids, beside the vocabulary, for words of a source that are not in it
-    sampling: SamplingConfig | None = None  # null: the same segmentation in every epoch
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """What is always one piece and known: protected symbols, and those that stand for other text."""
-        return (*self.protected, *Placeholders(self.placeholders).symbols)
-
-    @property
-    def unfit(self) -> str | None:
-        """In words, why these symbols cannot be used together; None if they can."""
-        placeholders = Placeholders(self.placeholders)
-        for symbol in self.protected:
-            if placeholders.values(symbol):
-                return f"{symbol} matches a pattern of text.placeholders, which would hide it; write another symbol"
-        return unfit_symbols(self.symbols)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _subwords_are_shared(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and "joint" not in values:
-            return {**values, "joint": values.get("tokenizer", "bpe") in ("bpe", "unigram")}
-        return values
-
-    @field_validator("source_language", "target_language")
-    @classmethod
-    def _one_code_per_language(cls, language: str) -> str:
-        return language_code(language)
-
-    @model_validator(mode="after")
-    def _moses_knows_the_languages(self) -> TextConfig:
-        if self.tokenizer != "moses":
-            return self
-        for key in ("source_language", "target_language"):
-            if (reason := without_rules(getattr(self, key))) is not None:
-                raise ValueError(
-                    f"{key} with tokenizer=moses: {reason}; choose another tokenizer, or a related language"
-                )
-        if self.joint and self.source_language != self.target_language:
-            raise ValueError(
-                f"joint with tokenizer=moses: its rules are those of one language, not of {self.source_language} and "
-                f"{self.target_language}; use bpe or unigram, or joint=false"
-            )
-        return self
-
-    @field_validator("placeholders")
-    @classmethod
-    def _are_patterns(cls, placeholders: tuple[str, ...]) -> tuple[str, ...]:
-        Placeholders(placeholders)
-        return placeholders
-
-    @model_validator(mode="after")
-    def _slots_are_shared(self) -> TextConfig:
-        if self.copy_slots and not self.joint:
-            raise ValueError(
-                f"copy_slots={self.copy_slots} stand for the same words in source and target; set joint=true"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _are_symbols(self) -> TextConfig:
-        if (mistake := self.unfit) is not None:
-            raise ValueError(f"protected: {mistake}")
-        return self
-
-    @model_validator(mode="after")
-    def _options_suit_the_tokenizer(self) -> TextConfig:
-        for key, kinds in _ONLY_OF.items():
-            if self.tokenizer not in kinds and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} needs tokenizer={' or '.join(kinds)}; {self.tokenizer} has no such option")
-        return self
-
-
-def of_source(text: TextConfig) -> TextConfig:
-    """These options for a text of the source alone, which shares no vocabulary with the target."""
-    own = {"joint": False, "target_language": text.source_language}
-    return text.model_copy(update=own | {"sampling": None, "placeholders": (), "copy_slots": 0})
-
-
-def refuse_of_both_sides(text: TextConfig | None) -> TextConfig | None:
-    """The options of a text of the source alone. ValueError: one of them is for whole configurations."""
-    for key in ("sampling", "placeholders", "copy_slots"):
-        if text is not None and getattr(text, key):
-            raise ValueError(f"{key} needs a source that is one text, under `text`; leave it out")
-    return text
-
-
-_TOKENIZERS: dict[str, type[Tokenizer]] = {
-    tokenizer.kind: tokenizer for tokenizer in (Word, Moses, Character, SentencePiece)
-}
 
 
 class ChangedLine(NamedTuple):
@@ -489,7 +352,7 @@ class Codec(FrontEnd):
         files = {name: checked(folder, f"{side}.{record.kind}.{name}") for name in record.files}
         try:
             given: dict[str, Any] = record.options | {name: read_bytes(each) for name, each in files.items()}
-            tokenizer = _TOKENIZERS[record.kind](**given)
+            tokenizer = TOKENIZERS[record.kind](**given)
             Placeholders(record.placeholders)
         except (ValueError, TypeError) as error:
             named = next(iter(files.values()), path)
@@ -516,51 +379,3 @@ def load_codecs(folder: Path) -> tuple[Codec, Codec]:
         joint = Codec.load(folder, "joint")
         return joint, joint
     return Codec.load(folder, "source"), Codec.load(folder, "target")
-
-
-def default_size(lines: Sequence[str], pairs: int) -> int:
-    """A vocabulary size for training text: its characters, the special tokens, and 40 √n more for n sentence pairs.
-
-    About 2,200 for 3,000 pairs, 7,000 for 30,000 and 40,000 for a million: in a small corpus, what is rare is read and
-    written in parts that are not.
-    """
-    characters = set().union(*map(set, lines))
-    return len(SPECIALS) + len(characters) + round(40 * math.sqrt(pairs))
-
-
-def train_codec(lines: Sequence[str], pairs: int, text: TextConfig, language: str) -> Codec:
-    """The codec of one side, trained on its lines in a corpus of this many pairs, where symbols are in their places."""
-    lines = list(map(Word(text.symbols).lowercase, lines)) if text.lowercase else lines
-    size = text.vocabulary_size or default_size(lines, pairs) + len(text.symbols)
-    if text.tokenizer in ("bpe", "unigram"):
-        pieces = SentencePiece.train(
-            lines,
-            size,
-            text.tokenizer,
-            exact=text.vocabulary_size is not None,
-            character_coverage=text.character_coverage,
-            normalization=text.normalization,
-            protected=text.symbols,
-        )
-        return Codec(pieces, pieces.vocabulary(), text.lowercase, False, text.placeholders, text.copy_slots)
-    of_language = {"language": language} if text.tokenizer == "moses" else {}
-    tokenizer = _TOKENIZERS[text.tokenizer](protected=text.symbols, **of_language)
-    vocabulary = Vocabulary.build(map(tokenizer.encode, lines), size, text.minimum_frequency, always=text.symbols)
-    options = text.lowercase, text.match_known_forms, text.placeholders, text.copy_slots
-    return Codec(tokenizer, vocabulary, *options)
-
-
-def train_codecs(corpus: ParallelCorpus, text: TextConfig, pairs: int | None = None) -> tuple[Codec, Codec]:
-    """The codecs of both sides, trained on a corpus; a joint one is returned twice.
-
-    `pairs` are those of the corpus that this is a sample of, if it is one.
-    """
-    sources, targets, pairs = corpus.source, corpus.target, pairs or len(corpus)
-    if text.placeholders:
-        masked = Placeholders(text.placeholders).masked
-        sources, targets = list(map(masked, sources)), list(map(masked, targets, sources))
-    if text.joint:
-        codec = train_codec([*sources, *targets], pairs, text, text.source_language)
-        return codec, codec
-    source = train_codec(sources, pairs, text, text.source_language)
-    return source, train_codec(targets, pairs, text, text.target_language)

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from seq2seq_attn.corpora.codec import Codec, TextConfig, of_source, refuse_of_both_sides, train_codec
+from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
+from seq2seq_attn.corpora.learning import train_codec
 from seq2seq_attn.corpora.source import Tokens, pad
+from seq2seq_attn.corpora.text_config import TextConfig, of_source, refuse_of_both_sides
 from seq2seq_attn.corpora.unknown_words import UnknownCount
 from seq2seq_attn.corpora.vocabulary import EOS, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError, shown

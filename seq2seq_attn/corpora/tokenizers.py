@@ -408,3 +408,8 @@ def _explained(message: str, model: str, size: int, lines: int) -> str:
         remedy = f"set text.vocabulary_size to at least {fewest[1]}, or text.character_coverage to less than 1"
         return f"{model}: vocabulary size {size} is too small for the characters alone; {remedy}"
     return f"{model}: sentencepiece refuses: {message}"
+
+
+TOKENIZERS: dict[str, type[Tokenizer]] = {
+    tokenizer.kind: tokenizer for tokenizer in (Word, Moses, Character, SentencePiece)
+}

@@ -18,6 +18,7 @@ T = TypeVar("T")
 _DEVICE = re.compile("con|prn|aux|nul|(com|lpt)[0-9¹²³]")
 
 RUNS = "runs"  # in the folder of a comparison
+COMPARISONS = Path("comparisons")  # where comparisons are, unless another place is given
 
 
 def slug(name: str) -> str:

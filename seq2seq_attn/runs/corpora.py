@@ -36,18 +36,13 @@ from seq2seq_attn.corpora.blocks import (
     encode_blocks,
 )
 from seq2seq_attn.corpora.blocks import FrontEnds as FrontEnds
-from seq2seq_attn.corpora.codec import (
-    Codec,
-    SamplingConfig,
-    load_codecs,
-    save_front_ends,
-    train_codec,
-    train_codecs,
-)
+from seq2seq_attn.corpora.codec import Codec, load_codecs, save_front_ends
 from seq2seq_attn.corpora.corpus import ParallelCorpus, iterate_parallel, iterate_tsv, joined
 from seq2seq_attn.corpora.encoded import EncodedLines, joined_lines, save_joined
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, numbered
+from seq2seq_attn.corpora.learning import train_codec, train_codecs
 from seq2seq_attn.corpora.tables import iterate_dataset, iterate_table
+from seq2seq_attn.corpora.text_config import SamplingConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record

@@ -1,12 +1,11 @@
 """A trained model between two front ends: it predicts and scores targets.
 
-A search with a shortlist also needs the lexicon of the run, which is learned on first use (`with_lexicon`).
+A search with a shortlist also needs the lexicon of the run, which is learned on first use (`runs/lexicon.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +14,6 @@ from typing import Any, Literal, TypeVar
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from seq2seq_attn.attention.user_code import load_place
 from seq2seq_attn.config import Config
@@ -26,22 +23,21 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.encoded import Item
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
-from seq2seq_attn.corpora.lexicon import Lexicon, learn_lexicon
+from seq2seq_attn.corpora.lexicon import Lexicon
 from seq2seq_attn.corpora.unknown_words import UnknownWords
 from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.files.checksums import checked, write_recorded
-from seq2seq_attn.files.lock import BusyError, locked
+from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.models.config import ModelConfig, weights_from_a_file
 from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
 from seq2seq_attn.ops import fuse, is_reference
-from seq2seq_attn.ops.host import machine_memory
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.runs import CONFIG, Say, is_shipped
-from seq2seq_attn.runs.corpora import encode_pairs, load_front_ends
-from seq2seq_attn.runs.folder import LEXICON, MODEL, read_config
+from seq2seq_attn.runs import CONFIG, Say
+from seq2seq_attn.runs.building import build_translator, count_parameters, require_memory
+from seq2seq_attn.runs.corpora import load_front_ends
+from seq2seq_attn.runs.folder import MODEL, read_config
 from seq2seq_attn.runs.requests import Replacement, SourceLine, rules_of
 from seq2seq_attn.search.batched import (
     Progress,
@@ -58,79 +54,6 @@ from seq2seq_attn.search.interruptible import AtStep, never
 from seq2seq_attn.search.shortlist import Shortlist
 
 _Found = TypeVar("_Found")
-
-
-def build_translator(config: Config, source: FrontEnd, target: Codec) -> Seq2Seq:
-    """An untrained model, initialized from the random state of the process.
-
-    UserError: its head needs attention weights, and it has none.
-    """
-    translator = config.model.build(source.size, target.size, source is target)
-    if translator.head.needs_weights and not translator.attends:
-        raise UserError(
-            f"model.head.kind={config.model.head.kind} reads attention weights, and this model has none; choose "
-            "another head, or model.context.kind=attention"
-        )
-    return translator
-
-
-class _Rehearsal(TorchFunctionMode):
-    """Builds a model without its values: large tensors are on the meta device, and no initial values are drawn.
-
-    Other tensors are real ones: torch imports its compiler to compute on the meta device, which takes two seconds.
-    UserError: all tensors together need more than `memory` bytes, if `copies` of each are kept.
-    """
-
-    FACTORIES = frozenset({torch.empty, torch.zeros, torch.ones, torch.full, torch.randn, torch.rand})
-    SMALL = 1 << 24  # elements; the system provides no memory for values that are never written
-
-    def __init__(self, copies: int, memory: int) -> None:
-        super().__init__()
-        self.copies, self.memory = copies, memory
-        self.needed = 0
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if function in self.FACTORIES:
-            shaped = function(*args, **{**kwargs, "device": "meta"})
-            self.needed += shaped.numel() * shaped.element_size() * self.copies
-            self.require_memory()
-            return shaped if shaped.numel() > self.SMALL else function(*args, **kwargs)
-        given = next(iter((*args, *kwargs.values())), None)
-        if isinstance(given, Tensor) and function.__name__.endswith(("normal_", "uniform_")):
-            return given
-        return function(*args, **kwargs)
-
-    def require_memory(self) -> None:
-        if self.needed > self.memory:
-            raise UserError(
-                f"the model needs more than {self.needed / 1e9:,.0f} GB of memory, and this machine has "
-                f"{self.memory / 1e9:,.0f} GB; lower the sizes or the numbers of layers under model"
-            )
-
-
-def require_memory(config: Config, source: FrontEnd, target: Codec, copies: int = 1) -> dict[str, tuple[int, ...]]:
-    """The shapes of the model's parameters and buffers by name, found without allocating them.
-
-    `copies` is how often all parameters are in memory: 4 times in training, with the gradients and Adam's two moments.
-    Empty for a model that cannot be built without its values. UserError: the machine has less memory.
-    """
-    memory = machine_memory()
-    if memory is None:
-        return {}
-    rehearsal = _Rehearsal(copies, memory)
-    try:
-        with rehearsal, torch.random.fork_rng(devices=()), weights_from_a_file():
-            translator = build_translator(config, source, target)
-    except Exception:
-        rehearsal.require_memory()  # a part may have caught its error
-        return {}  # building it in memory may work; if not, its error is the one to report
-    return {name: tuple(values.shape) for name, values in translator.state_dict().items()}
-
-
-def count_parameters(translator: Seq2Seq) -> int:
-    """The number of trainable parameters. A tied matrix counts once, frozen parameters do not count."""
-    return sum(parameter.numel() for parameter in translator.parameters() if parameter.requires_grad)
 
 
 def _refuse_other_shapes(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -155,7 +78,7 @@ class TrainedModel:
     source: FrontEnd
     target: Codec
     translator: Seq2Seq
-    lexicon: Lexicon | None = None  # needed for shortlists; see `with_lexicon`
+    lexicon: Lexicon | None = None  # needed for shortlists; see `runs/lexicon.py`
     is_prepared: bool = False  # for inference
     others: tuple[ModelConfig, ...] = ()  # of an ensemble: the configurations of its other models
     at_step: AtStep = never  # called before every step of decoding, and after every batch that has none
@@ -578,31 +501,3 @@ def _spread(values: Sequence[_Found], states: int | None) -> list[_Found]:
     """What the states of an encoder stand for, given this for each position; the states may be fewer."""
     states = len(values) if states is None else states
     return [values[state * len(values) // states] for state in range(states)]
-
-
-def with_lexicon(
-    model: TrainedModel, folder: Path, options: SearchOptions | None = None, say: Say = lambda _: None
-) -> TrainedModel:
-    """The model of a run folder with its lexicon, if these options (those of its configuration unless given) need it.
-
-    The lexicon is learned from the training pairs and saved in the folder, unless it exists or the run is part of the
-    package. UserError: the training pairs are not where the configuration says.
-    """
-    if not (options or model.config.search).shortlist or model.lexicon is not None:
-        return model
-    path = checked(folder, LEXICON)
-    if is_shipped(folder):
-        return replace(model, lexicon=_learn_lexicon(model, say))
-    if path.exists():
-        return replace(model, lexicon=Lexicon.load(path))
-    lexicon = _learn_lexicon(model, say)
-    with suppress(BusyError), locked(folder):  # a process that writes to the folder needs it itself, and keeps it
-        write_recorded(folder, {LEXICON: lexicon.content()})
-    return replace(model, lexicon=lexicon)
-
-
-def _learn_lexicon(model: TrainedModel, say: Say) -> Lexicon:
-    codecs = model.text_source("search.shortlist"), model.target
-    sources, targets, _ = encode_pairs(model.config.data.train, codecs)
-    say(f"learning a lexicon for shortlists from {len(sources):,} training pairs, once; this may take minutes")
-    return learn_lexicon(sources, targets, *(codec.size for codec in codecs))

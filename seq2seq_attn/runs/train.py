@@ -35,6 +35,7 @@ from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say
+from seq2seq_attn.runs.building import build_translator, require_memory
 from seq2seq_attn.runs.corpora import (
     CACHE_FOLDER,
     Cache,
@@ -69,7 +70,7 @@ from seq2seq_attn.runs.folder import (
     reserved,
     write_metrics,
 )
-from seq2seq_attn.runs.model import TrainedModel, build_translator, require_memory
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.plugin import FOLDER, run_files, run_values
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, read_sessions, session

@@ -16,7 +16,7 @@ from seq2seq_attn.api.model import Model
 from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import sample_pairs
-from seq2seq_attn.runs.model import with_lexicon
+from seq2seq_attn.runs.lexicon import with_lexicon
 from seq2seq_attn.runs.requests import SourceLine
 from seq2seq_attn.search.interruptible import AtStep
 from seq2seq_attn.serve.batches import StoppingError

@@ -14,8 +14,9 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.ops.int8 import has_int8
 from seq2seq_attn.results.examples import EXAMPLES, Example
+from seq2seq_attn.runs.building import build_translator
 from seq2seq_attn.runs.corpora import learn_front_ends, read_pairs
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import search
 from seq2seq_attn.strict import override, parse
 

@@ -28,7 +28,8 @@ from seq2seq_attn.corpora.vocabulary import EOS, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.building import build_translator
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search import force
 
 PAIRS = [

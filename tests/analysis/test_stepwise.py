@@ -27,7 +27,8 @@ from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.corpora.tokenizers import Word
 from seq2seq_attn.corpora.vocabulary import EOS, Vocabulary
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.building import build_translator
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import merge, parse
 
 SOURCE, OTHER = "a b c d", "d a"

@@ -16,7 +16,8 @@ from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, count_links
 from seq2seq_attn.models.transformer.config import TransformerConfig
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.building import build_translator
+from seq2seq_attn.runs.model import TrainedModel
 
 LINE, MORE = "Don't stop, Mr. Smith!", "stop it!"
 # The word of each token: with Moses do n't | stop , | Mr. | Smith !; with characters the blank goes to the next word.

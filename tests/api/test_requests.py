@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import seq2seq_attn as s2s
-from seq2seq_attn.corpora.codec import TextConfig, train_codec
+from seq2seq_attn.corpora.learning import train_codec
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.runs.requests import Constraint, Glossary, met
 
 

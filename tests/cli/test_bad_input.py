@@ -166,7 +166,7 @@ def test_a_run_without_its_model_says_how_to_go_on(refused, bad_run, toy):
 def test_a_value_that_no_training_takes_is_refused_in_a_short_line(
     refused, toy, tmp_path, monkeypatch, override, reason
 ):
-    monkeypatch.setattr("seq2seq_attn.runs.model.machine_memory", lambda: 10**9)  # on any machine
+    monkeypatch.setattr("seq2seq_attn.runs.building.machine_memory", lambda: 10**9)  # on any machine
     message = refused("train", toy / "toy.yaml", "--output", tmp_path / "run", override)
     assert reason in message
     assert len(message) < 400

@@ -73,11 +73,11 @@ def values_of(data, kind, *changes):
         },
         "training": {
             "max_epochs": 60,
-            "validate_every": 30,
-            "batch_size": 10,
+            "validate_every": 60,
+            "batch_size": 20,
             "monitor": "loss",
             "accelerator": "cpu",
-            **constant(0.02),
+            **constant(0.03),
         },
         "search": {"beam_size": 2},
         "evaluation": {"tokenize": "none"},
@@ -117,8 +117,8 @@ def test_the_task_is_learned_with_what_is_beside_the_words_and_not_without(data,
 @pytest.mark.parametrize("kind", ["concat", "two sources"])
 def test_a_resumed_training_ends_with_the_same_weights(data, kind, tmp_path):
     for run, epochs in ("whole", 4), ("parts", 2), ("parts", 4):
-        changes = f"training.max_epochs={epochs}", "training.validate_every=2"
-        config = parse(Config, values_of(data, kind, changes[0], changes[1]))
+        changes = f"training.max_epochs={epochs}", "training.validate_every=2", "training.batch_size=10"
+        config = parse(Config, values_of(data, kind, *changes))
         s2s.train(config, tmp_path / run, if_exists="resume" if (tmp_path / run).exists() else "refuse", silent=True)
     assert (tmp_path / "parts" / MODEL).read_bytes() == (tmp_path / "whole" / MODEL).read_bytes()
 
@@ -209,8 +209,8 @@ def test_words_and_factors_that_are_unknown_are_named(trained):
 def test_links_between_words_guide_the_weights(data, kind, tmp_path):
     changes = [
         f"training.guided_alignment={{links: {data}/align, weight: 5}}",
-        "training.max_epochs=20",
-        "training.validate_every=20",
+        "training.max_epochs=30",
+        "training.validate_every=30",
     ]
     model = s2s.train(parse(Config, values_of(data, kind, *changes)), tmp_path / "run", silent=True)
     assert model.metrics["test"]["aer"] < 0.1

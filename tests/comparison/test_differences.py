@@ -9,7 +9,7 @@ from counted import bleu_counts, chrf_counts
 
 from seq2seq_attn.comparison.arms import Arm, are_paired, differences
 from seq2seq_attn.config import PairFiles
-from seq2seq_attn.corpora.codec import TextConfig
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.evaluation.resampling import approximate_randomization, paired_bootstrap
 from seq2seq_attn.evaluation.significance import RunScores, detectable_difference, holm, joint_test
 from seq2seq_attn.training.config import TrainingConfig

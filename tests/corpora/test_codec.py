@@ -4,8 +4,10 @@ import random
 import numpy as np
 import pytest
 
-from seq2seq_attn.corpora.codec import Codec, TextConfig, load_codecs, save_front_ends, train_codecs
+from seq2seq_attn.corpora.codec import Codec, load_codecs, save_front_ends
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.learning import train_codecs
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.corpora.tokenizers import Character, Word
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from seq2seq_attn.errors import UserError

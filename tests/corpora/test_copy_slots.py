@@ -2,8 +2,10 @@
 
 import pytest
 
-from seq2seq_attn.corpora.codec import Codec, TextConfig, train_codecs
+from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.learning import train_codecs
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.corpora.unknown_words import UnknownCount
 from seq2seq_attn.corpora.vocabulary import UNK
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq_attn.corpora.codec import TextConfig
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.factored import FactoredConfig
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.corpora.vocabulary import EOS, PAD, UNK
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.writing import write_bytes

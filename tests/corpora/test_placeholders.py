@@ -6,9 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq_attn.corpora.codec import Codec, TextConfig, train_codecs
+from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.learning import train_codecs
 from seq2seq_attn.corpora.placeholders import Placed, PlaceholderReport, Placeholders
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.errors import UserError
 
 KINDS = ("url", "email", "number", "tag", "code=[A-Z]{2}-[0-9]+")

@@ -5,7 +5,8 @@ from torchtext.data import Dataset, Example, Field
 from torchtext.datasets import TranslationDataset
 from torchtext.vocab import Vocab
 
-from seq2seq_attn.corpora.codec import TextConfig, train_codecs
+from seq2seq_attn.corpora.learning import train_codecs
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.corpora.torchtext import corpus_from_torchtext, vocabulary_from_torchtext
 from seq2seq_attn.errors import UserError
 

@@ -18,7 +18,8 @@ from seq2seq_attn.corpora.tokenizers import Word
 from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import export_model
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.building import build_translator
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import parse
 
 LETTERS = "abcdefghijk"

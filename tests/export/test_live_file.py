@@ -18,7 +18,7 @@ from small_models import GRAPHS, LETTERS
 
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.analysis.stepwise import continuations, decode_steps, decoded, source_item
-from seq2seq_attn.api.experiments import Comparison
+from seq2seq_attn.api.comparison import Comparison
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.corpora.tokenizers import SentencePiece

@@ -16,7 +16,8 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS
 from seq2seq_attn.runs.folder import read_config
-from seq2seq_attn.runs.model import TrainedModel, with_lexicon
+from seq2seq_attn.runs.lexicon import with_lexicon
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
 from seq2seq_attn.training import LAST, PREVIOUS

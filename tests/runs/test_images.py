@@ -52,6 +52,7 @@ def experiment(data):
         },
         "training": {
             "max_epochs": 20,
+            "validate_every": 20,
             "batch_size": 12,
             "accelerator": "cpu",
             "monitor": "loss",
@@ -60,7 +61,10 @@ def experiment(data):
         "search": {"beam_size": 2},
         "evaluation": {"tokenize": "none", "metrics": ["wer"], "bands": [4, 8]},
     }
-    arms = {"attention": {}, "fixed": ["model.context.kind=fixed", "training.max_epochs=2"]}
+    arms = {
+        "attention": {},
+        "fixed": ["model.context.kind=fixed", "training.max_epochs=2", "training.validate_every=2"],
+    }
     return {"name": "images", "baseline": "fixed", "seeds": [1], "arms": arms, "base": base}
 
 
@@ -95,9 +99,8 @@ def test_images_are_trained_searched_aligned_and_compared(experiment, data, tmp_
 
 
 def test_attention_to_an_image_is_drawn_over_it(experiment, data, tmp_path_factory):
-    model = s2s.train(
-        experiment["base"], tmp_path_factory.mktemp("run") / "run", silent=True, training={"max_epochs": 1}
-    )
+    once = {"max_epochs": 1, "validate_every": 1}
+    model = s2s.train(experiment["base"], tmp_path_factory.mktemp("run") / "run", silent=True, training=once)
     line, target = ((data / f"test.{side}").read_text().splitlines()[0] for side in ("source", "target"))
     view, image = model.attention(line, target), np.load(line)
     figure = view.plot()
@@ -120,7 +123,8 @@ def test_pictures_are_read_by_the_parts_of_the_package(experiment, data, tmp_pat
         "source": {"kind": "image", "height": 6},
         "model": experiment["base"]["model"] | {"encoder": encoder},
     }
-    model = s2s.train(values, tmp_path / "run", silent=True, training={"max_epochs": 5, **constant(0.03)})
+    short = {"max_epochs": 5, "validate_every": 5, **constant(0.03)}
+    model = s2s.train(values, tmp_path / "run", silent=True, training=short)
     sources, targets = ((data / f"test.{side}").read_text().splitlines() for side in ("pictures", "target"))
     found = model.translate(sources).sentences
     assert sum(ours == theirs for ours, theirs in zip(found, targets, strict=True)) >= 10

@@ -10,11 +10,13 @@ from torchtext.vocab import Vectors
 
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config
-from seq2seq_attn.corpora.codec import TextConfig, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
+from seq2seq_attn.corpora.learning import train_codecs
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.runs.building import build_translator
 from seq2seq_attn.runs.folder import read_metrics
-from seq2seq_attn.runs.model import TrainedModel, build_translator
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import dump, merge, parse

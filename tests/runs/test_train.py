@@ -23,8 +23,10 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.metrics import Metric
 from seq2seq_attn.files.checksums import write_recorded
 from seq2seq_attn.runs import train as run_module
+from seq2seq_attn.runs.building import build_translator
 from seq2seq_attn.runs.folder import read_metrics, write_metrics
-from seq2seq_attn.runs.model import TrainedModel, build_translator, with_lexicon
+from seq2seq_attn.runs.lexicon import with_lexicon
+from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.saved import weights_content
 from seq2seq_attn.strict import load, override, parse

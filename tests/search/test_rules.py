@@ -7,8 +7,9 @@ import pytest
 import torch
 from hand_made_models import EOS, SOURCES, UNK, GruModel, random_table
 
-from seq2seq_attn.corpora.codec import TextConfig, train_codec
+from seq2seq_attn.corpora.learning import train_codec
 from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.runs.requests import Constraint, SourceLine, met, rules_of
 from seq2seq_attn.search import SearchOptions, beam_search, greedy_search
 from seq2seq_attn.search.batched import search

@@ -7,10 +7,11 @@ from plain_recipe import NO_DROPOUT, constant
 
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config
-from seq2seq_attn.corpora.codec import TextConfig, train_codecs
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.learning import train_codecs
 from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.runs.corpora import linked_tokens

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.errors import UserError
@@ -218,6 +216,9 @@ def sharded(processes):
     module = transformer(0.0)
     training = WithLoss(module)
     if processes.world > 1:
+        from torch.distributed.device_mesh import init_device_mesh  # these take a second to import
+        from torch.distributed.fsdp import fully_shard
+
         mesh = init_device_mesh("cpu", (processes.world,))
         for layer in module.encoder.network.layers:
             fully_shard(layer, mesh=mesh)

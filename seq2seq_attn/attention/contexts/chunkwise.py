@@ -11,11 +11,10 @@ from torch import Tensor
 from seq2seq_attn.attention.attention import Attention
 from seq2seq_attn.attention.checks import check_extension, check_query, need_instance, need_positive, refuse, unfit
 from seq2seq_attn.attention.context import Context, one_by_one
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizer import masked
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Scores, Values, Weights
-from seq2seq_attn.attention.source import AttentionSource, restricted
+from seq2seq_attn.attention.source import AttentionSource, History, restricted
 
 
 class ChunkwiseSource(NamedTuple):

@@ -9,10 +9,9 @@ import torch
 
 from seq2seq_attn.attention.checks import check_query, check_source, need_instance, need_positive, refuse
 from seq2seq_attn.attention.context import Context
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizers.softmax import uniform_weights
 from seq2seq_attn.attention.shapes import Bias, IsToken, Keys, MayRead, Query, Values, Weights
-from seq2seq_attn.attention.source import ConstantSource
+from seq2seq_attn.attention.source import ConstantSource, History
 from seq2seq_attn.attention.summary import Summary
 
 

@@ -16,9 +16,9 @@ from torch import Generator, Tensor
 
 from seq2seq_attn.attention.checks import refuse
 from seq2seq_attn.attention.context import Context
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizers.shuffled import reordered
 from seq2seq_attn.attention.shapes import Contexts, IsToken, Keys, Query, TokenRows, Values, Weights
+from seq2seq_attn.attention.source import History
 
 
 @runtime_checkable

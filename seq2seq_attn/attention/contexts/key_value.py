@@ -12,8 +12,8 @@ from seq2seq_attn.attention.checks import need_instance, refuse, unfit
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
 from seq2seq_attn.attention.contexts.multi_head import MultiHead
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.attention.source import History
 
 VALUES = "it takes them from the keys"
 

@@ -20,9 +20,9 @@ from seq2seq_attn.attention.checks import (
 )
 from seq2seq_attn.attention.context import Context
 from seq2seq_attn.attention.contexts.chunkwise import ChunkwiseAttention
-from seq2seq_attn.attention.history import History, each_tensor
 from seq2seq_attn.attention.position import Position
 from seq2seq_attn.attention.shapes import Bias, Contexts, IsToken, Keys, MayRead, Query, Values, Weights
+from seq2seq_attn.attention.source import History, each_tensor
 
 
 class MultiHeadSource(NamedTuple):

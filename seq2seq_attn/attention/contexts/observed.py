@@ -7,8 +7,8 @@ from typing import Any
 
 from seq2seq_attn.attention.checks import need_instance
 from seq2seq_attn.attention.context import Context
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.shapes import IsToken, Keys, Query, Values, Weights
+from seq2seq_attn.attention.source import History
 
 
 class Observed(Context):

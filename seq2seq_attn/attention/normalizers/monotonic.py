@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from seq2seq_attn.attention.checks import is_exported, jit_traced, unfit
-from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.normalizer import HistoryNormalizer
 from seq2seq_attn.attention.shapes import ScoreRows
+from seq2seq_attn.attention.source import History, one_hot_first
 
 EXPORTED_LENGTH = 1 << 16  # positions that an exported program can read: its graph has a fixed number of rounds
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.normalizer import HistoryNormalizer, log_weights
 from seq2seq_attn.attention.shapes import ScoreRows
+from seq2seq_attn.attention.source import History, one_hot_first
 
 
 class MonotonicSoftmax(HistoryNormalizer):

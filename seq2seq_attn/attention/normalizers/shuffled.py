@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizer import HistoryNormalizer
 from seq2seq_attn.attention.shapes import ScoreRows, TokenRows
+from seq2seq_attn.attention.source import History
 
 PRIME = 65_537  # 2 modulo 3, so that no two numbers below it have the same cube
 

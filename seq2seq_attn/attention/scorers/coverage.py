@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.normalizer import full_precision
 from seq2seq_attn.attention.scorer import HistoryScorer, hidden_size_of, output_vector
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
+from seq2seq_attn.attention.source import History
 
 
 class LinguisticCoverage(HistoryScorer):

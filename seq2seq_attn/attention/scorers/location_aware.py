@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive, unfit
-from seq2seq_attn.attention.history import History, one_hot_first
 from seq2seq_attn.attention.scorer import HistoryScorer, hidden_size_of, output_vector
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
+from seq2seq_attn.attention.source import History, one_hot_first
 
 
 class LocationAware(HistoryScorer):

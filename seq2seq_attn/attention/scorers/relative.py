@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from seq2seq_attn.attention.checks import need_positive
-from seq2seq_attn.attention.history import History
 from seq2seq_attn.attention.scorer import HistoryScorer, ScorerFactory, new_scorer
 from seq2seq_attn.attention.scorers.general import General
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
+from seq2seq_attn.attention.source import History
 
 
 class Relative(HistoryScorer):
