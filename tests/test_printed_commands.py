@@ -11,6 +11,7 @@ import sys
 
 import pytest
 from printed import READ, ROOT, blocks, help_examples, needs_files, provide
+from warm import served
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +35,12 @@ NEEDS = {
 
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory):
-    """Runs lines of shell in a folder, with the program on the PATH as an installation puts it there."""
+    """Runs lines of shell in a folder, with the program on the PATH, which need not import torch for each command."""
     programs = tmp_path_factory.mktemp("bin")
-    modules = {"seq2seq-attn": "seq2seq_attn", "pytest": "pytest", "torchrun": "torch.distributed.run", "python": ""}
+    modules = {"pytest": "-m pytest", "torchrun": "-m torch.distributed.run", "python": ""}
     for name, module in modules.items():
         path = programs / name
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {f"-m {module}" if module else ""} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
         path.chmod(0o755)
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
@@ -49,7 +50,8 @@ def shell(tmp_path_factory):
         )
         assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
-    return run
+    with served(programs, environment):
+        yield run
 
 
 @pytest.fixture(scope="session")
