@@ -30,7 +30,10 @@ CALLS = re.compile(
 
 # Where these words have a reason; everything else of their kind is refused.
 ALLOWED = {
-    **{f"serve/{name}.py": {"import asyncio"} for name in ("app", "batches", "calls", "guard", "libretranslate")},
+    **{
+        f"serve/{name}.py": {"import asyncio"}
+        for name in ("app", "batches", "calls", "endpoints", "guard", "libretranslate")
+    },
     "serve/connections.py": {"import asyncio", "import http", "import http.HTTPStatus"},  # the names of status codes
     "serve/server.py": {"import asyncio", "import socket"},  # listens where `serve` is told to
     "attention/user_code.py": {"spec.loader.exec_module(file.module)"},  # of a file that the user names
