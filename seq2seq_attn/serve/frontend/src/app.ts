@@ -272,7 +272,7 @@ export class AttentionPage extends Part {
 
   private story(): TemplateResult | typeof nothing {
     if (this.models.length === 0) return nothing;
-    return html`<story-page .answers=${this.api} .models=${this.models} .language=${this.state.language}></story-page>`;
+    return html`<story-page .answers=${this.api} .models=${this.models} .sentence=${this.state.source} .language=${this.state.language}></story-page>`;
   }
 
   private translation(): TemplateResult | typeof nothing {

@@ -37,11 +37,11 @@ test("a link holds the story's language", () => {
 });
 
 test("each model plays the part that it can", () => {
-  const model = (name: string, heads: number[]) => ({ name, heads }) as ModelInfo;
-  const [none, one, many] = [model("none", []), model("one", [1]), model("many", [4, 4])];
-  expect(castOf([many, none, one])).toEqual({ vector: none, attention: one, heads: many });
-  expect(castOf([many])).toEqual({ vector: null, attention: many, heads: many });
-  expect(castOf([none])).toEqual({ vector: none, attention: null, heads: null });
+  const model = (name: string, heads: number[], kind = "recurrent") => ({ name, heads, kind }) as ModelInfo;
+  const [none, one, many, transformer] = [model("none", []), model("one", [1]), model("many", [2]), model("t", [4, 4], "transformer")];
+  expect(castOf([transformer, none, one])).toEqual({ vector: none, attention: one, heads: transformer, transformer });
+  expect(castOf([many])).toEqual({ vector: null, attention: many, heads: many, transformer: null });
+  expect(castOf([none])).toEqual({ vector: none, attention: null, heads: null, transformer: null });
 });
 
 test("words of a reference are found again in their order", () => {
@@ -57,6 +57,9 @@ describe("self-attention of the worked example", () => {
     const [first] = selfWeights(vectors, null);
     const parts = [1, 0, -1].map((e) => Math.exp(e / Math.SQRT2));
     first!.forEach((weight, j) => expect(weight).toBeCloseTo(parts[j]! / (parts[0]! + parts[1]! + parts[2]!)));
+  });
+  test("is sharper at a low temperature", () => {
+    expect(selfWeights(vectors, null, 0.1)[0]![0]).toBeGreaterThan(selfWeights(vectors, null)[0]![0]!);
   });
   test("has heads that see one number each", () => {
     expect(selfWeights(vectors, 1)[0]).toEqual([1 / 3, 1 / 3, 1 / 3]); // a query of 0

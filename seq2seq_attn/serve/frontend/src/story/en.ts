@@ -9,6 +9,7 @@ export const EN = {
   try: "Try it",
   waiting: "The model is at work …",
   missing: "No such model is served here. seq2seq-attn serve, without a run, serves one.",
+  noExamples: "The models here have no test set, so there are no sentences of several lengths.",
   example: "No model here shows this, so the figure is a worked example: each word is a vector of two numbers.",
   word: "word",
   score: "score e",

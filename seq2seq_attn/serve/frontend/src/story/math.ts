@@ -28,6 +28,7 @@ export interface Cast {
   vector: ModelInfo | null; // without attention
   attention: ModelInfo | null; // with scores, of one head if there is one
   heads: ModelInfo | null; // with several heads
+  transformer: ModelInfo | null; // with self-attention
 }
 
 export function castOf(models: readonly ModelInfo[]): Cast {
@@ -36,6 +37,7 @@ export function castOf(models: readonly ModelInfo[]): Cast {
     vector: models.find((each) => headsOf(each) === 0) ?? null,
     attention: attending.find((each) => headsOf(each) === 1) ?? attending[0] ?? null,
     heads: attending.find((each) => headsOf(each) > 1) ?? null,
+    transformer: models.find((each) => each.kind === "transformer") ?? null,
   };
 }
 
@@ -54,9 +56,9 @@ export function compared(reference: string, text: string): Compared {
 }
 
 /** Self-attention without parameters: the weights of each vector over all of them; with a head, by one of its numbers alone. */
-export function selfWeights(vectors: readonly Vector[], head: number | null): number[][] {
+export function selfWeights(vectors: readonly Vector[], head: number | null, temperature = 1): number[][] {
   const seen = head === null ? vectors : vectors.map((each) => [each[head]!]);
-  return seen.map((query) => NORMALIZERS["softmax"]!.weights(SCORERS["scaled_dot"]!.score(query, seen, []), 1));
+  return seen.map((query) => NORMALIZERS["softmax"]!.weights(SCORERS["scaled_dot"]!.score(query, seen, []), temperature));
 }
 
 /** The mean of the maps of several heads. */

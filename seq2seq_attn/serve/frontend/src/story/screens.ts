@@ -103,9 +103,10 @@ const NO_STEPS: ReadonlySet<number> = new Set();
 function breaks(story: Story): TemplateResult {
   const { cast: { attention, vector: fixedModel }, choice, texts, change } = story;
   const models = [fixedModel, attention].filter((each) => each !== null);
-  const examples = models[0]?.examples ?? [];
+  if (models.length === 0) return missing(story);
+  const { examples } = models[0]!;
   const example = examples[choice.length];
-  if (!example) return missing(story);
+  if (!example) return html`<p class="note">${texts.noExamples}</p>`;
   const length = filled(texts.breaksLength, { count: wordsIn(example.source).length });
   return html`<label class="slider">${length}
       <input type="range" id="story-length" min="0" max=${examples.length - 1} .value=${String(choice.length)} aria-valuetext=${length}
@@ -179,7 +180,7 @@ function contextFigure(story: Story): TemplateResult {
     if (share === null && !isExample) return html`<p class="note" aria-busy="true">${texts.waiting}</p>`;
     const keys = isExample ? walkDefaults().keys : walk.keys;
     const words = isExample ? wordsOf(walkDefaults()) : numbers.words;
-    const weights = isExample ? selfWeights(keys, null)[1]! : weightsOf(numbers);
+    const weights = isExample ? selfWeights(keys, null, walk.temperature)[numbers.step % keys.length]! : weightsOf(numbers);
     return html`<walk-plane .words=${words} .keys=${keys} .weights=${weights} .context=${context(weights, keys)} .isFixed=${true}
         .reach=${reachOf([...keys, ...partialSums(weights, keys)])}></walk-plane>
       <div class="line"><button type="button" class="main" @click=${(event: Event) => {
@@ -200,7 +201,7 @@ function map(name: string, rows: readonly string[], columns: readonly string[], 
 }
 
 function selfFigure(story: Story): TemplateResult {
-  const { cast: { heads: model }, texts, choice, change, sentences } = story;
+  const { cast: { transformer: model }, texts, choice, change, sentences } = story;
   const draw = (name: string, words: readonly string[], weights: readonly (readonly number[])[], language: string, note: TemplateResult | typeof nothing): TemplateResult => {
     const word = Math.min(choice.word, words.length - 1);
     const most = largest(weights[word]!);
@@ -261,7 +262,7 @@ export const SCREENS: readonly Screen[] = [
   { name: "score", figure: score, link: (story) => stepLink(story, ({ walk }) => walk.given!.link) },
   { name: "softmax", figure: softmax, link: walkLink },
   { name: "context", figure: contextFigure, link: walkLink },
-  { name: "self", figure: selfFigure, link: ({ cast, sentences }) => modelLink(cast.heads, { source: sentences[0]! }) },
+  { name: "self", figure: selfFigure, link: ({ cast, sentences }) => modelLink(cast.transformer, { source: sentences[0]! }) },
   {
     name: "heads", figure: headsFigure,
     link: ({ cast, sentences, choice }) => modelLink(cast.heads, { source: sentences[0]!, ...(cast.heads && placesOf(cast.heads)[choice.head]) }),

@@ -3,6 +3,7 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import type { Answers, ModelInfo } from "../api.ts";
 import { Part } from "../part.ts";
+import { readsText } from "../sent-files.ts";
 import "../walk-plane.ts";
 import { castOf, type Language, LANGUAGES, languageOf, wordsIn } from "./math.ts";
 import { type Choice, FIRST_CHOICE, type Screen, SCREENS, type Story } from "./screens.ts";
@@ -15,6 +16,7 @@ export class StoryPage extends Part {
   static override properties = {
     answers: { attribute: false },
     models: { attribute: false },
+    sentence: {},
     language: {},
     choice: { state: true },
     screen: { state: true },
@@ -22,6 +24,7 @@ export class StoryPage extends Part {
   };
   declare answers: Answers;
   declare models: readonly ModelInfo[];
+  declare sentence: string; // of the page, which is told of models without a test set
   declare language: Language | null; // null: the reader's
   declare choice: Choice;
   declare screen: number; // that is in view
@@ -68,7 +71,7 @@ export class StoryPage extends Part {
     const texts = LANGUAGES[language];
     const story: Story = {
       texts,
-      cast: castOf(this.models),
+      cast: castOf(this.texts),
       sentences: this.sentences,
       choice: this.choice,
       change: (patch) => (this.choice = { ...this.choice, ...patch }),
@@ -100,9 +103,15 @@ export class StoryPage extends Part {
     </section>`;
   }
 
-  /** Short sentences: of the package's corpus if the first model read it, which its test set shows, and of the test set. */
+  /** The models of sentences. */
+  private get texts(): readonly ModelInfo[] {
+    return this.models.filter(readsText);
+  }
+
+  /** Short sentences: of the test set, before them two of the package's corpus if that is what the first model read. */
   private get sentences(): readonly string[] {
-    const examples = this.models[0]?.examples.map((each) => each.source) ?? [];
+    const examples = this.texts[0]?.examples.map((each) => each.source) ?? [];
+    if (examples.length === 0) return [this.sentence];
     const known = examples.some((source) => wordsIn(source).includes("Tom")) ? FIRST : [];
     const short = examples.filter((source) => wordsIn(source).length <= SHORT);
     return [...known, ...(short.length > 0 ? short : examples)].slice(0, 3);

@@ -11,6 +11,7 @@ export const ZH: Texts = {
   try: "动手",
   waiting: "模型正在计算……",
   missing: "这里没有这样的模型。不带参数运行 seq2seq-attn serve，就会有一个。",
+  noExamples: "这里的模型没有测试集，所以没有长短不同的句子。",
   example: "这里的模型都不能显示这一步，所以图中是一个手算的例子：每个词是由两个数组成的向量。",
   word: "词",
   score: "得分 e",
