@@ -284,7 +284,7 @@ export class AttentionPage extends Part {
       <translator-controls .state=${state} .heads=${heads}
         .normalization=${this.normalization}></translator-controls>
       <section class="result" aria-label="Translations">
-        <p class="said" lang=${shown[0]!.info.source}>${state.source}</p>
+        ${readsText(shown[0]!.info) ? html`<p class="said" lang=${shown[0]!.info.source}>${state.source}</p>` : nothing}
         <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
         <div class="line">
           <button type="button" ?disabled=${Object.keys(state.edits).length === 0}

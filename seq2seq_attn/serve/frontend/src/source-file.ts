@@ -60,7 +60,7 @@ export class SourceFile extends Part {
 
   private send(source: string): void {
     this.problem = "";
-    if (source !== this.source) this.ask("change-state", { source, edits: {}, focus: null });
+    if (source !== this.source) this.ask("change-sentence", source);
   }
 
   private async choose(event: Event): Promise<void> {
