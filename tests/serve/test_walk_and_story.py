@@ -40,7 +40,7 @@ def test_the_plane_of_the_walk_is_legible_and_adds_its_arrows_up_to_c(visit):
     assert crossing == []
     assert plane.locator("circle").last.get_attribute("class") == "context"  # above the handle that it covers
     page.get_by_role("button", name="Add the arrows").click()
-    page.wait_for_function("document.querySelectorAll('svg.plane .term').length === 4")
+    page.wait_for_function("() => document.querySelectorAll('svg.plane .term').length === 4")
     end = re.match(r"M.*L([\d.]+),([\d.]+)", plane.locator(".term").last.get_attribute("d"))
     dot = plane.locator("circle.context")
     assert [float(each) for each in end.groups()] == pytest.approx(
@@ -161,12 +161,12 @@ def test_the_story_is_scrolled_and_each_screen_does_its_one_thing(visit, theater
 
     page.locator("#story-vector").focus()
     page.evaluate("scrollTo(0, 0)")
-    page.wait_for_function("document.querySelector('.dots [aria-current=step]').textContent === '1'")
+    page.wait_for_function("() => document.querySelector('.dots [aria-current=step]').textContent === '1'")
     page.keyboard.press("PageDown")
-    page.wait_for_function("document.activeElement.id === 'story-breaks'")
+    page.wait_for_function("() => document.activeElement.id === 'story-breaks'")
     page.get_by_role("button", name="中文").click()
     page.get_by_role("heading", name="它在哪里失败").wait_for()
-    page.wait_for_function("location.hash === '#story?language=zh'")
+    page.wait_for_function("() => location.hash === '#story?language=zh'")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     screen("score").get_by_role("link").click()
