@@ -93,8 +93,9 @@ def _model(name: str, model: TrainedModel, place: str) -> tuple[dict[str, Any], 
     """The record of a model for the page, and its graphs, compressed, by the ids of their elements."""
     text, graphs = model.config.text, graphs_of(model, with_interventions=True)
     languages = {"source": text.source_language, "target": text.target_language}
+    shown = {"examples": sample_pairs(model.config.data.test), "glosses": model.glosses()}
     record = {
-        "about": {"name": name, **languages, **model.about(), "examples": sample_pairs(model.config.data.test)},
+        "about": {"name": name, **languages, **model.about(), **shown},
         "codecs": {"source": _codec(model.text_source(name)), "target": _codec(model.target)},
         "graphs": {kind: graph.description(f"{place}-{kind}") for kind, graph in graphs.items()},
         "start_token": model.translator.start_token,

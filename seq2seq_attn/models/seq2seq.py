@@ -276,6 +276,15 @@ class Seq2Seq(nn.Module, ABC):
         """h_1 .. h_S of each source. NotImplementedError if the model has no encoder with such states."""
         raise self._missing("encoder_states")
 
+    def summary_of(self, source: Source) -> Tensor | None:
+        """C of each source (B, H), the one vector from which its decoder starts; None if the model has none."""
+        return None
+
+    @property
+    def repeats_summary(self) -> bool:
+        """Whether the decoder also reads C at every step, and nothing else of the source."""
+        return False
+
     def embedding_tables(self) -> EmbeddingTables:
         """The tables that pretrained word vectors are copied into. NotImplementedError if the model has none."""
         raise self._missing("embedding_tables")

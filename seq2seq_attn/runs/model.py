@@ -21,6 +21,7 @@ from seq2seq_attn.corpora.casing import cased_as
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.display import Display
+from seq2seq_attn.corpora.embedded import glosses
 from seq2seq_attn.corpora.encoded import Item
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.corpora.lexicon import Lexicon
@@ -446,6 +447,15 @@ class TrainedModel:
             "heads": [context.heads for context in self.translator.contexts_that_read()],  # of each layer that attends
             "max_length": self.config.data.max_length,  # source tokens
             "search": self.config.search.model_dump(mode="json"),
+        }
+
+    def glosses(self) -> dict[str, str]:
+        """The English gloss of each word of a side; none unless all words of the side are of the embedded corpus."""
+        sides = [side for side in (self.source, self.target) if isinstance(side, Codec)]
+        return {
+            word: gloss
+            for side in sides
+            for word, gloss in glosses(side.vocabulary.get_itos()[len(SPECIALS) :]).items()
         }
 
     def _shortlist(self, options: SearchOptions) -> Shortlist | None:

@@ -167,6 +167,15 @@ class SeenRecord(Strict):
     sound: str | None  # data:audio/wav;base64,...; null as well if it is long
 
 
+class VectorAnswer(ModelAnswer):
+    """A sentence as one vector."""
+
+    source: list[str]  # tokens, `</s>` last
+    vector: list[float]  # C
+    every_step: bool  # whether every step of the decoder reads it, or its first state alone
+    changes: list[float]  # how far C moves when a token is exchanged, as a share of its length; of each but `</s>`
+
+
 class StepsAnswer(ModelAnswer):
     """A target with all of its steps."""
 
@@ -215,6 +224,7 @@ class AboutModel(Strict):
     search: dict[str, Any]  # its options, from which those of a request differ
     normalizers: list[str]  # by which an intervention can replace its own
     examples: list[ExampleRecord]  # a short one to a long one
+    glosses: dict[str, str]  # English, of the words of the embedded corpus; none for other text
 
 
 class ModelsAnswer(Strict):

@@ -11,6 +11,7 @@ from fastapi.responses import Response, StreamingResponse
 from prometheus_client import generate_latest
 
 from seq2seq_attn.analysis.neighbors import find_neighbors
+from seq2seq_attn.analysis.sentence_vector import WORDS, sentence_vector
 from seq2seq_attn.analysis.step_interventions import other_sources
 from seq2seq_attn.analysis.stepwise import (
     DecodedStep,
@@ -112,6 +113,17 @@ async def neighbors(call: Call[requests.NeighborsBody]) -> dict[str, Any]:
         return {"neighbors": found}
 
     return dict(await call.answer(answer, length, search_work(trained.config.search, length)))
+
+
+@ENDPOINTS.at("/v1/vector", answers.VectorAnswer, requests.VectorBody)
+async def vector(call: Call[requests.VectorBody]) -> dict[str, Any]:
+    """The one vector C of a sentence, and how far it moves when a token is exchanged for another word."""
+    (length,) = await call.source_lengths(call.served, [call.body.source])
+
+    def answer(model: Model) -> dict[str, Any]:
+        return sentence_vector(model.trained, call.body.source)._asdict()
+
+    return dict(await call.answer(answer, length, (1 + WORDS * length) * (length + 1)))
 
 
 @ENDPOINTS.at("/v1/steps", answers.StepsAnswer, requests.StepsBody)

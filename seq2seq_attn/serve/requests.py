@@ -180,6 +180,12 @@ class PlaneBody(ModelBody):
     head: NonNegativeInt = 0  # of the layer
 
 
+class VectorBody(ModelBody):
+    """A sentence, whose one vector is asked for."""
+
+    source: Lines  # text or list of tokens
+
+
 class NeighborsBody(ModelBody):
     """A source, whose nearest training sources are asked for, or those of a step of its target."""
 

@@ -79,7 +79,8 @@ class ServedModel:
         languages = {"source": self.source, "target": self.target}
         trained = self.model.trained
         choices = {"normalizers": normalizers_for(trained)}  # by which its own can be replaced
-        return {"name": self.name, **languages, **trained.about(), **choices, "examples": self.examples}
+        shown = {"examples": self.examples, "glosses": trained.glosses()}
+        return {"name": self.name, **languages, **trained.about(), **choices, **shown}
 
 
 class Task(NamedTuple):

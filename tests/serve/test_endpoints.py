@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 import seq2seq_attn as s2s
+from seq2seq_attn.analysis.sentence_vector import sentence_vector
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.config import TestFiles as Files
@@ -354,6 +355,21 @@ def test_the_plane_of_the_values_is_that_of_the_model(post, refused, model):
         answer = post("/v1/plane", {"source": source})
         assert close({name: answer[name] for name in wanted._fields}, wanted._asdict())
     assert "head 1: this model has heads 0 to 0" in refused(400, "POST", "/v1/plane", json={"source": "a", "head": 1})
+
+
+def test_the_vector_of_a_sentence_is_that_of_the_model(post, refused, demo, model, served):
+    text = "Tom chases Jerry ."
+    answer = post("/v1/vector", {"source": text}, models=[demo])
+    found = sentence_vector(demo.model.trained, text)
+    assert answer == {"model": "demo", **found._asdict(), "source": list(found.source)}
+    assert post("/v1/vector", {"source": text.split()}, models=[demo]) == answer
+    assert "blank" in refused(400, "POST", "/v1/vector", json={"source": " "}, models=[demo])
+
+
+def test_a_model_lists_the_glosses_of_the_words_of_the_embedded_corpus(ask, demo, served):
+    ours, other = (ask("GET", "/v1/models", models=[each]).json()["models"][0]["glosses"] for each in (demo, served))
+    assert {ours[word] for word in ("汤姆", "追逐", "杰瑞")} == {"Tom", "chase", "Jerry"}
+    assert other == {}
 
 
 def test_neighbors_that_cannot_be_prepared_are_400(refused, model, monkeypatch):

@@ -19,6 +19,7 @@ import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn import export, report
+from seq2seq_attn.analysis.sentence_vector import sentence_vector
 from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.serve import Settings, app, tasks
 from seq2seq_attn.serve.app import create_app
@@ -212,6 +213,7 @@ def test_what_a_link_says_is_kept_as_far_as_it_can_be_read(visit, model):
 def test_another_sentence_or_search_keeps_settings_and_what_is_typed_while_the_server_is_slow(visit, model):
     page = visit(start(step="1@backwards"))
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    unfold(page, "Options")
     page.get_by_label("Normalizer").select_option("sparsemax")
     page.locator("#prefix").fill("b")
     page.keyboard.press("Enter")
@@ -274,6 +276,7 @@ def test_changes_are_undone_and_redone_by_the_browser_by_keys_and_from_a_list(vi
         forward()
         is_the_intervention(page, model, 0)
     assert redo.is_disabled()
+    unfold(page, "Options")
     page.locator("#beam").fill("3")
     assert state(page)["beam"] == "3"
     page.get_by_role("button", name="Changes", exact=True).click()
@@ -338,6 +341,130 @@ def test_the_first_printed_page_has_the_figures_with_their_words(visit, model):
     assert max(bar["bottom"] for bar in bars) <= min(word["top"] for word in words)
 
 
+@pytest.fixture(scope="module")
+def demo(listening):
+    """A server of the trained models of the package."""
+    models = {name: s2s.load(f"demo/{name}") for name in ("attention", "distracted", "transformer")}
+    served = [ServedModel.load(name, each, ("en", "zh"), print) for name, each in models.items()]
+    with listening(create_app(served, Settings())) as address:
+        yield address, models
+
+
+# The share of the window that the visible ones of these elements cover, by their rectangles.
+USED = """selector => {
+  const boxes = [...document.querySelectorAll(selector)]
+    .filter((each) => each.checkVisibility({contentVisibilityAuto: true})).map((each) => each.getBoundingClientRect());
+  let [used, all] = [0, 0];
+  for (let x = 4; x < innerWidth; x += 8) for (let y = 4; y < innerHeight; y += 8) {
+    all += 1;
+    used += boxes.some(({left, right, top, bottom}) => left <= x && x < right && top <= y && y < bottom);
+  }
+  return used / all;
+}"""
+CONTENT = "header, textarea, button, label, summary, .translations, p, figure, step-panel"
+
+
+def is_in_window(page, box):
+    size = page.viewport_size
+    return (
+        box["x"] >= 0 <= box["y"]
+        and box["x"] + box["width"] <= size["width"]
+        and box["y"] + box["height"] <= size["height"]
+    )
+
+
+def test_the_first_screen_invites_to_a_drag_that_changes_the_sentence(visit, demo):
+    address, models = demo
+    page = visit(at=address, viewport={"width": 1280, "height": 720})
+    page.set_default_timeout(30_000)
+    page.locator(".invite").wait_for()
+    plain = models["attention"].steps("Tom chases Jerry .", beam_size=1)
+    wait_for_tokens(page, plain.tokens, model="attention")
+    assert page.locator(".translations .gloss").all_text_contents() == ["Tom", "chase", "Jerry", "", ""]
+    assert [each.text_content() for each in page.locator(".invite b").all()] == ["chases", "Jerry", "Jerry"]
+    assert page.locator(".token[aria-pressed=true]").text_content() == "追逐"  # a step is chosen
+    assert page.evaluate(USED, CONTENT) >= 0.8
+    bands, matrix = (page.locator(each).bounding_box() for each in ("svg.bands", "svg.heat-map"))
+    assert is_in_window(page, bands)
+    assert is_in_window(page, matrix)
+    assert bands["x"] + bands["width"] <= matrix["x"]  # side by side
+    source, target = (page.locator(f".bands .source[data-place='{place}']").bounding_box() for place in (1, 2))
+    page.mouse.move(source["x"] + 5, source["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(target["x"] + 5, target["y"] + 5, steps=3)
+    page.mouse.up()
+    (change,) = edit_of(page, "attention")["interventions"]
+    weights = plain.steps[1].weights
+    moved = [weights[0], 0, weights[1] + weights[2], *weights[3:]]
+    assert change["step"] == 1
+    assert change["weights"] == pytest.approx(moved, abs=1e-4)
+    wanted = models["attention"].steps("Tom chases Jerry .", interventions=[change], beam_size=1)
+    assert wanted.tokens != plain.tokens
+    wait_for_tokens(page, wanted.tokens, "changed", "attention")
+    assert page.locator(".invite").count() == 0
+
+
+def test_a_long_sentence_is_scrolled_to_its_step_and_nothing_is_cut_without_a_sign(visit, demo):
+    address, models = demo
+    page = visit(at=address, viewport={"width": 1280, "height": 720})
+    page.set_default_timeout(30_000)
+    page.get_by_role("button", name="50 words").click()
+    source = page.locator("#source").input_value()
+    steps = models["attention"].steps(source, beam_size=1)
+    wait_for_tokens(page, steps.tokens, model="attention")
+    page.goto(f"{address}/#{start(source, step='40@attention')}")
+    page.reload()
+    wait_for_tokens(page, steps.tokens, model="attention")
+    row = page.locator("scroll-box:has(.translations)")
+    token, frame = page.locator(".token[aria-pressed=true]").bounding_box(), row.bounding_box()
+    assert frame["x"] + page.locator(".translations th").first.bounding_box()["width"] <= token["x"]
+    assert token["x"] + token["width"] <= frame["x"] + frame["width"]
+    hidden = "all => all.filter((each) => each.scrollWidth > each.clientWidth + 1)"
+    unmarked = page.locator("scroll-box").evaluate_all(
+        f"{hidden}.filter((each) => !each.matches('[more-before], [more-after]')).length"
+    )
+    assert page.locator("scroll-box").evaluate_all(f"{hidden}.length") >= 2
+    assert unmarked == 0
+    labels = page.locator(".heat-map .columns")
+    labels.evaluate("each => each.scrollIntoView()")
+    box = labels.bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + box["height"] + 20)  # over a cell of a map that ends below the window
+    page.locator(".readout bdi").first.wait_for()
+    assert is_in_window(page, page.locator(".readout").bounding_box())
+    page.set_viewport_size({"width": 390, "height": 844})  # figures are stacked, and bars fit a short sentence
+    page.get_by_role("button", name="Passive").click()
+    page.locator(".token[aria-pressed=true]").wait_for()
+    bands, matrix = (page.locator(each).bounding_box() for each in ("figure:has(.bands)", "figure:has(.heat-map)"))
+    assert bands["y"] + bands["height"] <= matrix["y"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    bars = page.locator("row-editor scroll-box")
+    assert bars.evaluate("each => each.scrollWidth <= each.clientWidth + 1")
+    assert page.locator("row-editor [role=slider]").count() == 11
+
+
+@pytest.mark.slow
+def test_a_model_without_attention_has_its_one_vector_and_heads_are_thumbnails(visit, demo):
+    address, models = demo
+    source = "Tom chases Jerry ."
+    page = visit(start(source) + "&model=distracted&model=transformer", at=address)
+    page.set_default_timeout(30_000)
+    page.locator("svg.vector").wait_for()
+    found = sentence_vector(models["distracted"].trained, source)
+    bands = page.locator(".vector .link")
+    widths = [float(text) for text in bands.evaluate_all("all => all.map((each) => each.getAttribute('stroke-width'))")]
+    assert [width**2 for width in widths] == pytest.approx([14**2 * each for each in found.changes], rel=1e-3)
+    assert page.locator(".vector .read").count() == len(models["distracted"].steps(source, beam_size=1).tokens)
+    note = page.locator("one-vector .note").inner_text()
+    assert f"{100 * sum(found.changes[:3]) / 3:.0f} % of its length on average" in note
+
+    heads = page.locator("head-grid button")
+    assert heads.count() == 1 + 4 + 4
+    heads.filter(has_text="layer 2, head 3").click()
+    assert state(page)["head"] == "1.2"
+    wanted = models["transformer"].steps(source, beam_size=1).steps[1].layers[1].weights[2]
+    assert values(page, "model-pane:has(head-grid button) .numbers data") == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+
+
 @pytest.mark.slow
 def test_a_token_appears_before_the_next_one_is_decoded(visit, model, monkeypatch):
     wanted = model.steps("c c a", beam_size=1).tokens
@@ -376,6 +503,7 @@ def test_a_row_is_drawn_by_dragging_across_and_a_cell_by_dragging_it(visit, mode
 
     page.get_by_role("button", name="Reset all", exact=True).click()
     page.wait_for_selector("tr[data-kind=changed]", state="detached")
+    page.locator(".heat-map rect.now").scroll_into_view_if_needed()
     box = page.locator(".heat-map rect.now").bounding_box()  # the first row, four cells wide
     page.mouse.move(box["x"] + 2.5 * box["width"] / 4, box["y"] + box["height"] / 2)
     shown = page.locator(".step .numbers data").nth(2).text_content()
@@ -394,6 +522,7 @@ def test_a_row_is_drawn_by_dragging_across_and_a_cell_by_dragging_it(visit, mode
 @pytest.mark.slow
 def test_the_beam_is_a_tree_of_hypotheses_to_go_on_from(visit, model):
     page = visit(start())
+    unfold(page, "Options")
     page.locator("#beam").fill("4")
     search = {"beam_size": 4, "length_penalty": 1.0}
     found = continuations(model.trained, SOURCE, options=model.search_options(n_best=4, **search))
@@ -415,6 +544,7 @@ def test_the_beam_is_a_tree_of_hypotheses_to_go_on_from(visit, model):
 @pytest.mark.slow
 def test_a_typed_beginning_is_kept(visit, model):
     page = visit(start())
+    unfold(page, "Options")
     page.locator("#prefix").fill("b b")
     page.keyboard.press("Enter")
     wait_for_tokens(page, model.steps(SOURCE, prefix="b b", beam_size=1).tokens, "changed")
@@ -469,7 +599,7 @@ def test_models_stand_side_by_side_in_columns(visit, several, model, family):
     fixed = family[0].model.steps(SOURCE, beam_size=1)
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
     wait_for_tokens(page, fixed.tokens, model="fixed")
-    assert "no attention" in page.locator("model-pane", has_text="fixed").text_content().lower()
+    page.locator("model-pane", has_text="fixed").locator("svg.vector").wait_for()
     own = model.steps(SOURCE, beam_size=1).tokens
     differs = page.locator("tr[data-model=fixed] .differs").count()
     assert differs == len(fixed.tokens) - common(own, fixed.tokens)
@@ -494,6 +624,7 @@ def common(first, second):
 def test_one_head_of_one_layer_is_shown_and_changed(visit, several, family, served):
     heads = family[1].model
     page = visit(start(step="0@heads") + "&model=heads", at=several)
+    unfold(page, "Options")
     page.locator("#head").select_option("1.0")
     plain = heads.steps(SOURCE, beam_size=1)
     wait_for_tokens(page, plain.tokens, model="heads")
@@ -621,6 +752,7 @@ def test_the_normalizer_the_temperature_and_the_context_can_be_replaced(visit, m
     page = visit(start(step="1@backwards"))
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
     everywhere = {"step": None, "layer": None, "head": None}
+    unfold(page, "Options")
     page.get_by_label("Normalizer").select_option("sparsemax")
     page.locator("#attention-temperature").fill("0.75")
     changes = [{"replace": "normalizer", "normalizer": "sparsemax"} | everywhere]
@@ -659,7 +791,7 @@ def test_source_tokens_are_chosen_by_hand(visit, model):
 
 @pytest.mark.slow
 def test_the_keyboard_alone_suffices(visit, model):
-    page = visit(start())
+    page = visit(start(step="0@backwards"))
     plain = model.steps(SOURCE, beam_size=1)
     wait_for_tokens(page, plain.tokens)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention import Context, PreparedSource, Summary
+from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.models.embedding import Embedding
 from seq2seq_attn.models.encoder import Encoded, Encoder
 from seq2seq_attn.models.head import Head, Read
@@ -103,6 +104,15 @@ class RecurrentSeq2Seq(EncoderDecoder):
         parts = output.hidden, output.context, embedded
         features = self.readout(*parts).transpose(0, 1)
         return Decoded(features, output.weights.transpose(0, 1), tuple(part.transpose(0, 1) for part in parts))
+
+    def summary_of(self, source: Source) -> Tensor:
+        states, is_state = self.encoder_states(source)[:2]
+        summary: Tensor = self.summary(states, is_state)
+        return summary
+
+    @property
+    def repeats_summary(self) -> bool:
+        return not self.decoder.context.reads_source and self.decoder.context.value_size > 0
 
     def contexts_that_read(self) -> list[Context]:
         context = self.decoder.context

@@ -21,6 +21,7 @@ export interface ModelInfo {
   search: { beam_size: number; length_penalty: number };
   normalizers?: string[]; // that can replace its own; none without weights from scores, or without a server
   examples: Example[];
+  glosses?: Record<string, string>; // English, of the words that have one
 }
 
 /** How one layer reads the source at a step; the lists are by head, then by source token. */
@@ -107,6 +108,14 @@ export interface NeighborsRequest {
   most: number;
 }
 
+/** A sentence as one vector. */
+export interface SentenceVector {
+  source: string[];
+  vector: number[]; // C
+  every_step: boolean; // whether every step reads it, or the first state alone
+  changes: number[]; // how far C moves when a token is exchanged, as a share of its length; of each but </s>
+}
+
 /** The body of a request for steps. */
 export interface StepsRequest {
   model: string;
@@ -189,6 +198,10 @@ export class Api {
     return (await this.send("v1/attention", { model, source, heads: true }, signal)).json() as Promise<SelfAttention>;
   }
 
+  vector(request: { model: string; source: string | string[] }, signal: AbortSignal): Promise<SentenceVector> {
+    return this.send("v1/vector", request, signal).then((answer) => answer.json() as Promise<SentenceVector>);
+  }
+
   /** The translation after every token that is decoded. */
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {
     const { body } = await this.send("v1/stream", request, signal);
@@ -234,4 +247,4 @@ export class Api {
 }
 
 /** Who answers the page: the server, or in a file of its own the page itself. */
-export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbors" | "plane" | "selfAttention" | "stream">;
+export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbors" | "vector" | "plane" | "selfAttention" | "stream">;

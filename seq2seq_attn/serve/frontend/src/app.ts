@@ -6,7 +6,6 @@ import "./bands.ts";
 import { changeBetween } from "./change-names.ts";
 import { Changes } from "./changes.ts";
 import type { Normalization } from "./controls.ts";
-import "./controls.ts";
 import { saveJson } from "./download.ts";
 import {
   atTemperature,
@@ -24,9 +23,11 @@ import { failureLine } from "./failure-line.ts";
 import { shortNames } from "./format.ts";
 import "./heat-map.ts";
 import "./hypotheses.ts";
+import { openingStep } from "./invitation.ts";
 import { commandOf, isTypedInto } from "./keys.ts";
 import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
+import { firstSentence } from "./presets.ts";
 import { tokensOf, type View, viewOf } from "./reading.ts";
 import "./row-editor.ts";
 import { exampleName, readsText } from "./sent-files.ts";
@@ -42,11 +43,10 @@ import type { PageTools } from "./tools.ts";
 import { sameColumn } from "./translations.ts";
 import "./walk.ts";
 
-const FIRST = "Tom chases Jerry .";
-
+/** What the page begins with: a sentence, or a source of another kind. */
 function firstSource(model: ModelInfo): string {
   if (!readsText(model)) return model.examples.length > 0 ? exampleName(0) : "";
-  return model.source === "en" ? FIRST : (model.examples[0]?.source ?? "");
+  return firstSentence(model);
 }
 
 export class AttentionPage extends Part {
@@ -280,9 +280,8 @@ export class AttentionPage extends Part {
     const { state, shown, version } = this;
     const names = shortNames(this.models.map((each) => each.name));
     const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
-    return html`<sentence-form .state=${state} .models=${this.models} .names=${names}></sentence-form>
-      <translator-controls .state=${state} .heads=${heads}
-        .normalization=${this.normalization}></translator-controls>
+    return html`<sentence-form .state=${state} .models=${this.models} .names=${names} .heads=${heads}
+        .normalization=${this.normalization}></sentence-form>
       <section class="result" aria-label="Translations">
         ${readsText(shown[0]!.info) ? html`<p class="said" lang=${shown[0]!.info.source}>${state.source}</p>` : nothing}
         <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
@@ -292,14 +291,17 @@ export class AttentionPage extends Part {
           <button type="button" @click=${() => this.save(shown)}>Save as JSON</button>
         </div>
       </section>
-      <div class="panes">${shown.map((pane) => html`<model-pane .pane=${pane} .name=${names.get(pane.info.name)}
+      <div class="panes">${shown.map((pane) => html`<model-pane class="s${this.models.indexOf(pane.info) % 7}" .pane=${pane} .name=${names.get(pane.info.name)}
         .step=${this.stepOf(pane, shown)} .view=${viewOf(state, pane.info)}
         .sampled=${state.temperature !== null} .version=${version}></model-pane>`)}</div>`;
   }
 
+  /** The chosen step; one is from the start. */
   private placeIn(shown: readonly Pane[]): State["focus"] {
     const { focus } = this.state;
-    return focus && shown.some((pane) => pane.info.name === focus.model) ? focus : null;
+    if (focus && shown.some((pane) => pane.info.name === focus.model)) return focus;
+    const first = shown.find((pane) => pane.attends) ?? shown[0];
+    return first?.current ? { model: first.info.name, step: openingStep(first.current.steps.length) } : null;
   }
 
   /** The step of a pane that is shown: the chosen one, or in other panes the one aligned with it. */

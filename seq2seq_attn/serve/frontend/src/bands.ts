@@ -1,39 +1,27 @@
-/** Attention as bands between the two sentences: the wider, the larger the weight. */
+/**
+ * Attention as bands between the two sentences: the wider, the larger the weight. A source word that is dragged to another
+ * one gives it its weight at the chosen step.
+ */
 
 import { scaleSqrt } from "d3-scale";
 import { linkVertical } from "d3-shape";
 import { html, nothing, svg, type TemplateResult } from "lit";
+import { movedWeight } from "./edits.ts";
 import { END } from "./format.ts";
-import type { Labels, Row } from "./heat-map.ts";
+import { type Labels, NO_GLOSSES, type Row } from "./heat-map.ts";
+import { centers, nearest, widthOfSides } from "./layout.ts";
 import { Part, reveal } from "./part.ts";
+import { Room } from "./room.ts";
+import "./scroll-box.ts";
 import { textWidth } from "./text-width.ts";
 
-const GAP = { least: 14, most: 44 }; // between the tokens of the longer sentence; the other one is spread as wide
-const WIDTH = 560; // that a short sentence is spread over, if the page has it
-const HEIGHT = 150;
+const WIDTH = 420; // until the room is known
+const HEIGHT = { least: 180, most: 340, share: 0.85 }; // of the bands; the share is of the room
+const ABOVE = 30; // for the source tokens
+const BELOW = { token: 24, gloss: 18 };
 const LEAST = 0.03; // smaller weights are not drawn
-const width = scaleSqrt([0, 1], [0, 12]);
-const opacity = scaleSqrt([0, 1], [0.08, 0.5]);
-
-const widths = (tokens: readonly string[]): number[] => tokens.map((token) => Math.max(16, 1.15 * textWidth(token)));
-const total = (all: readonly number[]): number => all.reduce((sum, each) => sum + each, 0);
-
-/** The width of the figure: both sentences fit, and a short one is not spread too thin. */
-function figureWidth(sides: readonly (readonly number[])[], room: number): number {
-  const least = Math.max(...sides.map((side) => total(side) + GAP.least * side.length));
-  const most = Math.max(...sides.map((side) => total(side) + GAP.most * side.length));
-  return Math.max(least, Math.min(most, room, WIDTH));
-}
-
-/** Where tokens of these widths have their centers, evenly spread. */
-function centers(side: readonly number[], size: number): number[] {
-  const gap = (size - total(side)) / Math.max(1, side.length);
-  let end = 0;
-  return side.map((own) => {
-    end += own + gap;
-    return end - (own + gap) / 2;
-  });
-}
+const width = scaleSqrt([0, 1], [0, 14]);
+const opacity = scaleSqrt([0, 1], [0.1, 0.55]);
 
 export class AttentionBands extends Part {
   static override properties = {
@@ -43,8 +31,10 @@ export class AttentionBands extends Part {
     weights: { attribute: false },
     edited: { attribute: false },
     languages: { attribute: false },
+    glosses: { attribute: false },
     focusStep: { attribute: false },
     hovered: { state: true },
+    drag: { state: true },
   };
   declare model: string;
   declare source: readonly string[];
@@ -52,43 +42,97 @@ export class AttentionBands extends Part {
   declare weights: readonly Row[];
   declare edited: ReadonlySet<number>;
   declare languages: Labels;
+  declare glosses: ReadonlyMap<string, string>; // English, of tokens
   declare focusStep: number | null;
-  private revealed = ""; // what the figure was scrolled to
   declare hovered: { side: "source" | "target"; place: number } | null;
+  declare drag: Drag | null;
+  private revealed = ""; // what the figure was scrolled to
+  private readonly room = new Room(this, WIDTH);
 
   constructor() {
     super();
+    this.glosses = NO_GLOSSES;
     this.hovered = null;
+    this.drag = null;
+  }
+
+  private get height(): number {
+    return Math.min(HEIGHT.most, Math.max(HEIGHT.least, HEIGHT.share * this.room.width));
+  }
+
+  private widths(tokens: readonly string[]): number[] {
+    return tokens.map((token) => Math.max(16, 1.15 * textWidth(token), textWidth(this.glosses.get(token) ?? "")));
   }
 
   protected override render(): TemplateResult | typeof nothing {
-    const [above, below] = [widths(this.source), widths(this.target)];
-    const size = figureWidth([above, below], this.clientWidth || WIDTH);
+    const [above, below] = [this.widths(this.source), this.widths(this.target)];
+    const size = widthOfSides([above, below], this.room.width);
     const [from, to] = [centers(above, size), centers(below, size)];
-    return html`<div class="scroll" tabindex="0" role="region" aria-label="Bands between the sentences">
-      <svg class="bands" width=${size} height=${HEIGHT + 50} viewBox="0 0 ${size} ${HEIGHT + 50}" role="img"
-        aria-label="Bands from source tokens to target tokens, as wide as the attention weights">
+    const hasGlosses = this.target.some((token) => this.glosses.has(token));
+    const height = ABOVE + this.height + BELOW.token + (hasGlosses ? BELOW.gloss : 0);
+    return html`<scroll-box class="scroll" tabindex="0" role="region" aria-label="Bands between the sentences">
+      <svg class="bands ${this.drag ? "dragged" : ""}" width=${size} height=${height} viewBox="0 0 ${size} ${height}" role="img"
+        aria-label="Bands from source tokens to target tokens, as wide as the attention weights"
+        @pointermove=${(event: PointerEvent) => this.move(event, from)} @pointerup=${this.release}
+        @pointercancel=${() => (this.drag = null)}>
         <g class="links">${this.links(from, to)}</g>
-        <g lang=${this.languages.source}>${this.tokens("source", this.source, from, 18)}</g>
-        <g lang=${this.languages.target}>${this.tokens("target", this.target, to, HEIGHT + 38)}</g>
+        ${this.drag ? this.dragged(this.drag, from, to) : nothing}
+        <g lang=${this.languages.source}>${this.tokens("source", this.source, from, ABOVE - 10)}</g>
+        <g lang=${this.languages.target}>${this.tokens("target", this.target, to, ABOVE + this.height + 18)}</g>
       </svg>
-    </div>`;
+    </scroll-box>`;
   }
 
   protected override updated(): void {
     const [now, key] = [this.querySelector("text.now"), `${this.focusStep} of ${this.target.length}`];
-    if (now && key !== this.revealed) reveal(this.querySelector(".scroll")!, Number(now.getAttribute("x")));
+    if (now && key !== this.revealed) reveal(this.querySelector("scroll-box")!, Number(now.getAttribute("x")));
     this.revealed = key;
   }
 
   private tokens(side: "source" | "target", tokens: readonly string[], centers: readonly number[], y: number): TemplateResult[] {
     return tokens.map((token, place) => {
-      const isNow = side === "target" && place === this.focusStep;
-      return svg`<text x=${centers[place]} y=${y} text-anchor="middle"
+      const isNow = side === "target" ? place === this.focusStep : this.drag?.to === place;
+      const gloss = side === "target" ? this.glosses.get(token) : undefined;
+      return svg`<text x=${centers[place]} y=${y} text-anchor="middle" data-place=${place}
         class="${token === END ? "end" : ""} ${isNow ? "now" : ""} ${side}"
         @pointerenter=${() => (this.hovered = { side, place })} @pointerleave=${() => (this.hovered = null)}
-        @click=${() => side === "target" && this.ask("focus-step", { model: this.model, step: place })}>${token}</text>`;
+        @pointerdown=${(event: PointerEvent) => side === "source" && this.press(event, place, this.focusStep)}
+        @click=${() => side === "target" && this.ask("focus-step", { model: this.model, step: place })}>${token}</text>
+        ${gloss === undefined ? nothing : svg`<text class="gloss" lang="en" x=${centers[place]} y=${y + BELOW.gloss} text-anchor="middle">${gloss}</text>`}`;
     });
+  }
+
+  /** A word, or one of its bands, is dragged by what a step reads of it. */
+  private press(event: PointerEvent, from: number, step: number | null): void {
+    if (event.button !== 0 || step === null || !this.weights[step]) return;
+    this.drag = { step, from, to: from, x: event.offsetX, y: event.offsetY };
+    (event.currentTarget as Element).closest("svg")!.setPointerCapture(event.pointerId);
+    event.preventDefault();
+  }
+
+  private move(event: PointerEvent, centers: readonly number[]): void {
+    if (!this.drag) return;
+    const svg = this.querySelector("svg")!;
+    const box = svg.getBoundingClientRect();
+    const scale = svg.viewBox.baseVal.width / box.width; // below 1 in present mode
+    const [x, y] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+    this.drag = { ...this.drag, x, y, to: nearest(centers, x) };
+  }
+
+  private release(): void {
+    if (!this.drag) return;
+    const { step, from, to } = this.drag;
+    this.drag = null;
+    const row = this.weights[step];
+    if (row && to !== from) this.ask("set-row", { model: this.model, step, weights: movedWeight(row, from, to) });
+  }
+
+  /** The band that follows the pointer. */
+  private dragged({ step, x, y }: Drag, from: readonly number[], to: readonly number[]): TemplateResult {
+    const end = Math.min(y, ABOVE + this.height / 2);
+    return svg`<path class="link touched" stroke-width="6" stroke-opacity="0.6" stroke-dasharray="3 4"
+        d=${linkVertical()({ source: [x, Math.max(ABOVE - 4, end)], target: [to[step]!, ABOVE + this.height] })} />
+      <circle class="handle" cx=${from[this.drag!.to]} cy=${ABOVE - 2} r="4" />`;
   }
 
   /** The bands of what is pointed at, or of the chosen step, are dark; the others stay in the background. */
@@ -105,10 +149,19 @@ export class AttentionBands extends Part {
         const dimmed = isAnyLit && !isLit(i, j);
         return [svg`<path class="link ${this.edited.has(i) ? "touched" : ""}" stroke-width=${width(weight)}
           stroke-opacity=${dimmed ? opacity(weight) / 3 : opacity(weight) + (isAnyLit ? 0.25 : 0)}
-          d=${draw({ source: [from[j]!, 26], target: [to[i]!, HEIGHT + 22] })} />`];
+          @pointerdown=${(event: PointerEvent) => this.press(event, j, i)}
+          d=${draw({ source: [from[j]!, ABOVE - 4], target: [to[i]!, ABOVE + this.height] })} />`];
       }),
     );
   }
+}
+
+interface Drag {
+  step: number;
+  from: number; // source tokens
+  to: number;
+  x: number;
+  y: number;
 }
 
 customElements.define("attention-bands", AttentionBands);

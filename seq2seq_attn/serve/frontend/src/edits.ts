@@ -107,3 +107,7 @@ export function withWeights(row: readonly number[], given: ReadonlyMap<number, n
     return rounded(others > 0 ? (weight / others) * rest : rest / untouched);
   });
 }
+
+/** A row of weights in which one token has given its weight to another one. */
+export const movedWeight = (row: readonly number[], from: number, to: number): number[] =>
+  row.map((weight, j) => rounded(from === to ? weight : j === to ? weight + row[from]! : j === from ? 0 : weight));

@@ -5,16 +5,23 @@ import { html, nothing, type PropertyValues, svg, type TemplateResult } from "li
 import { withWeights } from "./edits.ts";
 import { END, share } from "./format.ts";
 import "./heat-map.css";
+import "./shared.css";
+import { partSize } from "./layout.ts";
 import { largest, Part, reveal } from "./part.ts";
+import { Room } from "./room.ts";
+import "./scroll-box.ts";
 import { textWidth } from "./text-width.ts";
 
 const LEVELS = 100; // of gray; the cells of a level are one path, so that 200 x 200 cells stay fluid
 const LARGE = 700; // pixels; a wider map can be scaled down
+const RIGHT = 8; // pixels beside the cells
 const DRAG = 120; // pixels of a drag from a weight of 0 to 1
-const ROOM = 540; // pixels that the cells of a row share, if no other number is given
+const CELL = { least: 13, most: 64 }; // pixels
+const WIDTH = 420; // until the room is known
 const GLOSS = { gap: 5, scale: 0.85 }; // between a token and its gloss, and the size of the gloss
 
 export type Row = number[] | null;
+export const NO_GLOSSES: ReadonlyMap<string, string> = new Map();
 
 interface Cell {
   step: number;
@@ -37,7 +44,6 @@ export class HeatMap extends Part {
     links: { attribute: false },
     languages: { attribute: false },
     glosses: { attribute: false },
-    room: { type: Number },
     isFixed: { type: Boolean, attribute: "fixed" },
     focusStep: { attribute: false },
     fits: { state: true },
@@ -52,11 +58,11 @@ export class HeatMap extends Part {
   declare links: readonly (readonly [number, number])[]; // gold: source token, target token
   declare languages: Labels;
   declare glosses: ReadonlyMap<string, string>; // English, of tokens
-  declare room: number;
   declare isFixed: boolean; // whether no weight can be dragged
   declare focusStep: number | null;
   declare fits: boolean; // whether the map is scaled down to the window
   declare pointed: Cell | null; // the cell below the pointer
+  private readonly room = new Room(this, WIDTH);
   private drag: (Cell & { y: number; row: number[]; moved: boolean }) | null = null;
 
   constructor() {
@@ -65,15 +71,14 @@ export class HeatMap extends Part {
     this.edited = new Set();
     this.links = [];
     this.languages = { source: "", target: "" };
-    this.glosses = new Map();
-    this.room = ROOM;
+    this.glosses = NO_GLOSSES;
     this.isFixed = false;
     this.fits = false;
     this.pointed = null;
   }
 
   private get cell(): number {
-    return Math.min(40, Math.max(13, Math.floor(this.room / Math.max(1, this.source.length))));
+    return partSize(this.room.width - this.margin.left - RIGHT, this.source.length, CELL.least, CELL.most);
   }
 
   /** Where cells begin: beside the target tokens, and below the source tokens. */
@@ -98,9 +103,9 @@ export class HeatMap extends Part {
     const { cell, margin, source, target } = this;
     const x = scaleBand(source.map((_, j) => j), [margin.left, margin.left + cell * source.length]);
     const y = scaleBand(target.map((_, i) => i), [margin.top, margin.top + cell * target.length]);
-    const [width, height] = [margin.left + cell * source.length + 8, margin.top + cell * target.length + 8];
+    const [width, height] = [margin.left + cell * source.length + RIGHT, margin.top + cell * target.length + 8];
     const focused = this.focusStep !== null && this.focusStep < target.length ? this.focusStep : null;
-    return html`<div class="scroll" tabindex="0" role="region" aria-label="Heat map of ${this.model}; arrow keys choose a step"
+    return html`<scroll-box class="scroll" tabindex="0" role="region" aria-label="Heat map of ${this.model}; arrow keys choose a step"
         @keydown=${this.step} @scroll=${this.keepLabels}>
       <svg class="heat-map ${cell < 16 ? "dense" : ""} ${this.fits ? "fits" : ""} ${this.isFixed ? "fixed" : ""}" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
         aria-label=${this.summary()} @pointerdown=${this.press} @pointermove=${this.move} @pointerup=${this.release}
@@ -123,7 +128,7 @@ export class HeatMap extends Part {
             <circle class="touched" cx=${margin.left - 3} cy=${y(i)! + cell / 2} r="2.5" />`)}
         </g>
       </svg>
-    </div>
+    </scroll-box>
     <p class="note readout" aria-hidden="true">${this.readout()}</p>
     ${width < LARGE ? nothing : html`<label class="check"><input type="checkbox" .checked=${this.fits}
       @change=${() => (this.fits = !this.fits)}>Fit into the window</label>`}`;
@@ -131,7 +136,7 @@ export class HeatMap extends Part {
 
   protected override updated(changed: PropertyValues): void {
     const row = this.weights[this.focusStep ?? -1];
-    const scroller = this.querySelector(".scroll");
+    const scroller = this.querySelector("scroll-box");
     if (!changed.has("focusStep") || !row || !scroller || this.fits) return;
     reveal(scroller, this.margin.left + (largest(row) + 0.5) * this.cell);
   }
@@ -205,7 +210,7 @@ export class HeatMap extends Part {
   /** The cell below the pointer; a label counts as its row's or column's first cell. */
   private at(event: PointerEvent): Cell | null {
     const box = (event.currentTarget as SVGElement).getBoundingClientRect();
-    const scale = box.width / (this.margin.left + this.cell * this.source.length + 8); // 1 unless the map fits
+    const scale = box.width / (this.margin.left + this.cell * this.source.length + RIGHT); // 1 unless the map fits
     const step = Math.floor(((event.clientY - box.top) / scale - this.margin.top) / this.cell);
     const token = Math.floor(((event.clientX - box.left) / scale - this.margin.left) / this.cell);
     const isInside = step >= 0 && step < this.target.length && token < this.source.length;

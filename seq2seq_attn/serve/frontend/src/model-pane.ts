@@ -4,8 +4,10 @@ import { html, nothing, type TemplateResult } from "lit";
 import type { SeenRecord } from "./api.ts";
 import { figureButtons } from "./download.ts";
 import { failureLine } from "./failure-line.ts";
-import { Part } from "./part.ts";
+import "./head-grid.ts";
 import "./nearest-pairs.ts";
+import "./one-vector.ts";
+import { Part } from "./part.ts";
 import { comparable, editedSteps, rows, tokensOf, type View } from "./reading.ts";
 import { readsText, seenOf } from "./sent-files.ts";
 import type { Pane } from "./session.ts";
@@ -34,12 +36,12 @@ export class ModelPane extends Part {
     const isText = readsText(pane.info);
     const isStale = pane.isStale(pane.changed ? "changed" : "base");
     return html`<section class="pane" aria-label=${this.name} aria-busy=${pane.busy > 0}>
-      <h2>${this.name}</h2>
+      <h2><span class="swatch"></span> ${this.name}</h2>
       ${pane.failure ? failureLine(pane.failure, () => this.ask("again", null)) : nothing}
       <div class=${isStale ? "stale" : ""} ?inert=${pane.isOutdated()}>
+        ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
         ${isText ? html`<source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
           .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1) ?? null}></source-tokens>` : nothing}
-        ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
       </div>
       ${isText ? html`<nearest-pairs .pane=${pane} .step=${null} .version=${this.version}></nearest-pairs>` : nothing}
     </section>`;
@@ -63,24 +65,27 @@ export class ModelPane extends Part {
       const text = pane.attends
         ? "Every step reads the context of another sentence, so there are no weights over this one."
         : "No attention weights: this model reads one context C at every step, or its initial state alone.";
-      return html`<p class="note">${text}</p>${tree}${detail}`;
+      const shown = pane.attends || !pane.hasServer || !readsText(info) ? html`<p class="note">${text}</p>` : html`
+        <one-vector .pane=${pane} .step=${this.step} .version=${version}></one-vector>`;
+      return html`<div class="figures">${shown}${detail}</div>${tree}`;
     }
-    const bands = html`<figure><figcaption>Attention between the sentences ${figureButtons("bands", () => this.querySelector("svg.bands"))}</figcaption>
-        <attention-bands .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights}
-          .edited=${edited} .languages=${languages} .focusStep=${this.step}></attention-bands></figure>`;
     const isLong = decoded.source.length > 16 || target.length > 16;
-    return html`${isLong ? bands : nothing}
-      <div class="beside">
-        <div>${isLong ? nothing : bands}
-        <figure><figcaption>Weights a <small>drag a cell up or down to change it</small>
+    const gold = this.gold();
+    return html`<div class="figures ${isLong ? "long" : ""}">
+        <figure><figcaption>Attention <small>drag a word to another</small>
+            ${figureButtons("bands", () => this.querySelector("svg.bands"))}</figcaption>
+          <attention-bands .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights} .glosses=${pane.glosses}
+            .edited=${edited} .languages=${languages} .focusStep=${this.step}></attention-bands></figure>
+        <figure><figcaption>Weights a <small>drag a cell up or down</small>
             ${figureButtons("weights", () => this.querySelector("svg.heat-map"))}</figcaption>
-          <heat-map .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights}
+          <heat-map .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights} .glosses=${pane.glosses}
             .baseline=${base ? rows(base, { prefix: [], interventions: [] }, view) : []} .edited=${edited}
-            .links=${this.gold()} .languages=${languages} .focusStep=${this.step}></heat-map>
-          ${this.gold().length > 0 ? html`<p class="note"><span class="key gold">Outlined</span>: gold alignment</p>` : nothing}
-        </figure></div>
-        <div>${detail}</div>
+            .links=${gold} .languages=${languages} .focusStep=${this.step}></heat-map>
+          ${gold.length > 0 ? html`<p class="note"><span class="key gold">Outlined</span>: gold alignment</p>` : nothing}
+        </figure>
+        ${detail}
       </div>
+      <head-grid .isGrowing=${pane.busy > 0} .decoded=${decoded} .heads=${info.heads} .view=${view}></head-grid>
       ${tree}`;
   }
 

@@ -23,10 +23,13 @@ export interface Asks {
   reset: { model: string; step: number | null }; // null: everything
 }
 
-/** Scrolls sideways until a place is in view. */
-export function reveal(scroller: Element, x: number): void {
-  const isInView = x > scroller.scrollLeft + 20 && x < scroller.scrollLeft + scroller.clientWidth - 20;
-  if (!isInView) scroller.scrollLeft = x - scroller.clientWidth / 2;
+const EDGE = 60; // pixels at the sides of a box in which its content fades, with half of a token
+
+/** Scrolls sideways until a place is in view, which the first `covered` pixels are not. */
+export function reveal(scroller: Element, x: number, covered = 0): void {
+  const { scrollLeft, clientWidth } = scroller;
+  const isInView = x > scrollLeft + covered + EDGE && x < scrollLeft + clientWidth - EDGE;
+  if (!isInView) scroller.scrollLeft = x - (clientWidth + covered) / 2;
 }
 
 /** The place of the largest number. */

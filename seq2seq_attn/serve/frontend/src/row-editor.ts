@@ -4,9 +4,14 @@ import { scaleLinear } from "d3-scale";
 import { html, nothing, type PropertyValues, svg, type TemplateResult } from "lit";
 import { withWeights } from "./edits.ts";
 import { END, share, spoken } from "./format.ts";
+import { partSize } from "./layout.ts";
 import { largest, Part, reveal } from "./part.ts";
+import { Room } from "./room.ts";
+import "./scroll-box.ts";
 import { widest } from "./text-width.ts";
 
+const BAR = { least: 14, most: 80 }; // pixels; what needs more room than there is scrolls
+const WIDTH = 320; // until the room is known
 const HEIGHT = 96;
 const TOP = 8;
 const height = scaleLinear([0, 1], [0, HEIGHT]).clamp(true);
@@ -30,6 +35,7 @@ export class RowEditor extends Part {
   declare baseline: readonly number[] | null; // without the edit, if the row is edited
   declare sumsToOne: boolean;
   declare current: number; // the token that Tab reaches
+  private readonly room = new Room(this, WIDTH);
   private stroke: { row: readonly number[]; given: Map<number, number>; last: number; box: DOMRect } | null = null;
 
   constructor() {
@@ -42,7 +48,7 @@ export class RowEditor extends Part {
     const bar = this.barWidth;
     const labels = Math.min(120, widest(this.tokens) + 10);
     const [width, bottom] = [bar * this.tokens.length, TOP + HEIGHT];
-    return html`<div class="scroll">
+    return html`<scroll-box class="scroll">
         <svg class="row-editor" width=${width} height=${bottom + labels} viewBox="0 0 ${width} ${bottom + labels}"
           role="group" aria-label="Weights of this step" @pointerdown=${this.press} @pointermove=${this.draw}
           @pointerup=${this.lift} @pointercancel=${this.lift} @keydown=${this.keys}>
@@ -50,18 +56,18 @@ export class RowEditor extends Part {
           ${this.tokens.map((token, j) => this.bar(token, j, bar, bottom))}
           <path class="axis" d="M0,${bottom}H${width}" />
         </svg>
-      </div>
+      </scroll-box>
       <label class="check"><input type="checkbox" .checked=${this.sumsToOne}
         @change=${(event: Event) => (this.sumsToOne = (event.target as HTMLInputElement).checked)}>
         The other weights share the rest, so that the row sums to 1</label>`;
   }
 
   protected override updated(changed: PropertyValues): void {
-    if (changed.has("step")) reveal(this.querySelector(".scroll")!, (largest(this.weights) + 0.5) * this.barWidth);
+    if (changed.has("step")) reveal(this.querySelector("scroll-box")!, (largest(this.weights) + 0.5) * this.barWidth);
   }
 
   private get barWidth(): number {
-    return Math.min(44, Math.max(14, Math.floor(520 / this.tokens.length)));
+    return partSize(this.room.width, this.tokens.length, BAR.least, BAR.most);
   }
 
   private bar(token: string, j: number, bar: number, bottom: number): TemplateResult {

@@ -1,12 +1,15 @@
-/** What is translated and by what: the sentence, examples, the models, the beginning of the translation. */
+/** What is translated and by what: the sentence, presets, the models, and, folded, the options. */
 
 import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
 import type { ModelInfo } from "./api.ts";
+import type { Normalization } from "./controls.ts";
+import "./controls.ts";
 import { Part } from "./part.ts";
+import { isShown, presets } from "./presets.ts";
 import { readsText } from "./sent-files.ts";
 import "./source-file.ts";
-import { NO_EDIT, type State } from "./state.ts";
+import { defaults, NO_EDIT, type State } from "./state.ts";
 
 const PAUSE = 400; // milliseconds without a key before what was typed is translated
 
@@ -15,42 +18,77 @@ export class SentenceForm extends Part {
     state: { attribute: false },
     models: { attribute: false },
     names: { attribute: false },
+    heads: { attribute: false },
+    normalization: { attribute: false },
   };
   declare state: State;
   declare models: readonly ModelInfo[];
   declare names: ReadonlyMap<string, string>;
+  declare heads: readonly number[]; // of each layer that attends
+  declare normalization: Normalization | null;
   private timer = 0;
+  private isOpen = false; // whether a link opened the options, which then stay open
   private shownSource = "";
 
   protected override render(): TemplateResult {
     const info = this.models.find((each) => each.name === this.state.models[0]) ?? this.models[0];
-    const examples = info?.examples ?? [];
-    const example = examples.findIndex((each) => each.source === this.state.source);
-    if (info && !readsText(info)) return html`<source-file .info=${info} .source=${this.state.source}></source-file>${this.choices()}`;
+    const language = info ? ` (${info.source} to ${info.target})` : "";
+    if (info && !readsText(info)) {
+      return html`<source-file .info=${info} .source=${this.state.source}></source-file>
+        <div class="line begin">${this.models.length < 2 ? nothing : this.choice()} ${this.options(nothing)}</div>`;
+    }
     return html`<form class="sentence" @submit=${this.submit}>
-      <label class="wide">Sentence${info ? html` <small>(${info.source} to ${info.target})</small>` : nothing}
-        <textarea id="source" rows="2" spellcheck="false" dir="auto" lang=${info?.source ?? ""}
-          @input=${this.type} @compositionend=${this.type} @keydown=${this.enter}></textarea></label>
-      <div class="line">
+      <div class="asked">
+        <textarea id="source" rows="1" spellcheck="false" dir="auto" lang=${info?.source ?? ""} aria-label="Sentence${language}"
+          @input=${this.type} @compositionend=${this.type} @keydown=${this.enter}></textarea>
         <button type="submit" class="main">Translate</button>
-        ${examples.length === 0 ? nothing : html`<label>Example
-          <select id="example" @change=${this.choose}>
-            <option value="-1" ?selected=${example < 0}>choose a sentence of the test set</option>
-            ${examples.map((each, i) => html`<option value=${i} ?selected=${i === example}>${shortened(each.source)}</option>`)}
-          </select></label>`}
-        <label>Begin the translation with
-          <input id="prefix" lang=${info?.target ?? ""} autocomplete="off" .value=${this.typedPrefix()} @change=${this.force}></label>
       </div>
-      ${this.choices()}
+      <div class="line begin">
+        ${this.chips()} ${this.models.length < 2 ? nothing : this.choice()}
+        ${this.options(html`<div class="line">${this.examples(info)}
+          <label>Begin the translation with
+            <input id="prefix" lang=${info?.target ?? ""} autocomplete="off" .value=${this.typedPrefix()} @change=${this.force}></label>
+        </div>`)}
+      </div>
     </form>`;
   }
 
-  private choices(): TemplateResult | typeof nothing {
-    if (this.models.length < 2) return nothing;
-    return html`<fieldset class="models"><legend>Models</legend>
-      ${this.models.map((each) => html`<label><input type="checkbox" name="model" value=${each.name}
-        .checked=${live(this.chosen.includes(each.name))} @change=${this.pick}>
-        ${this.names.get(each.name)} <small>${count(each.parameters)}</small></label>`)}</fieldset>`;
+  private options(ofText: TemplateResult | typeof nothing): TemplateResult {
+    return html`<details class="options" ?open=${(this.isOpen ||= this.hasOptions())}><summary>Options</summary>
+      ${ofText}
+      <translator-controls .state=${this.state} .heads=${this.heads} .normalization=${this.normalization}></translator-controls>
+    </details>`;
+  }
+
+  private chips(): TemplateResult | typeof nothing {
+    const found = presets(this.models);
+    return found.length === 0 ? nothing : html`<div class="chips" role="group" aria-label="Begin with">${found.map((preset) => html`
+      <button type="button" class="chip" title=${preset.meaning} aria-pressed=${isShown(preset, this.state)}
+        @click=${() => this.ask("change-state", preset.patch)}>${preset.title}</button>`)}</div>`;
+  }
+
+  private choice(): TemplateResult {
+    return html`<fieldset class="models"><legend class="hidden">Models</legend>
+      ${this.models.map((each, place) => html`<label class="s${place % 7}" title="${count(each.parameters)} parameters"><input type="checkbox" name="model" value=${each.name}
+        .checked=${live(this.chosen.includes(each.name))} @change=${this.pick}><span class="swatch"></span>
+        ${this.names.get(each.name)}</label>`)}</fieldset>`;
+  }
+
+  private examples(info: ModelInfo | undefined): TemplateResult | typeof nothing {
+    const examples = info?.examples ?? [];
+    const example = examples.findIndex((each) => each.source === this.state.source);
+    return examples.length === 0 ? nothing : html`<label>Example
+      <select id="example" @change=${this.choose}>
+        <option value="-1" ?selected=${example < 0}>choose a sentence of the test set</option>
+        ${examples.map((each, i) => html`<option value=${i} ?selected=${i === example}>${shortened(each.source)}</option>`)}
+      </select></label>`;
+  }
+
+  /** Whether a link brings options that are not the defaults: they are then in view. */
+  private hasOptions(): boolean {
+    const initial = defaults();
+    const names = ["beam", "penalty", "temperature", "topP", "seed"] as const;
+    return names.some((name) => this.state[name] !== initial[name]) || this.typedPrefix() !== "";
   }
 
   /** Replaces what is in the field only by another sentence: what a user types keeps its spaces and its caret. */

@@ -8,6 +8,7 @@ import {
   type ModelInfo,
   type Neighbor,
   type NeighborsRequest,
+  type SentenceVector,
   type StepsRequest,
   type ValuePlane,
 } from "./api.ts";
@@ -72,6 +73,7 @@ export class Pane {
   base: Decoded | null = null;
   changed: Decoded | null = null; // null without an edit
   hypotheses: Hypothesis[] = []; // of the search that found `current`, if it keeps several
+  readonly glosses: ReadonlyMap<string, string>; // English, of tokens
   busy = 0; // questions without an answer
   edit: Edit = NO_EDIT;
   source: string | string[] = ""; // that `current` translates
@@ -85,7 +87,9 @@ export class Pane {
     readonly info: ModelInfo,
     private readonly api: Answers,
     private readonly update: (error?: ApiError) => void,
-  ) {}
+  ) {
+    this.glosses = new Map(Object.entries(info.glosses ?? {}).filter(([, gloss]) => /\p{L}/u.test(gloss)));
+  }
 
   get attends(): boolean {
     return this.info.heads.length > 0;
@@ -174,6 +178,11 @@ export class Pane {
   /** What a head reads of the source, in a plane. */
   plane(layer: number, head: number, signal: AbortSignal): Promise<ValuePlane> {
     return this.api.plane({ model: this.info.name, source: this.source, layer, head }, signal);
+  }
+
+  /** The source as one vector. */
+  vector(signal: AbortSignal): Promise<SentenceVector> {
+    return this.api.vector({ model: this.info.name, source: this.source }, signal);
   }
 
   private askForHypotheses(state: State, request: StepsRequest, key: string): void {

@@ -4,10 +4,10 @@ import { html, nothing, svg, type TemplateResult } from "lit";
 import { fixed } from "./format.ts";
 import { sum, upTo } from "./numbers.ts";
 import { Part } from "./part.ts";
+import { shades } from "./shades.ts";
 import "./source-picture.css";
 
 const FOG = 0.84; // opacity over a cell without weight
-const OPACITIES = 50; // levels above 0
 
 /** A source that is not text. */
 export interface SeenData {
@@ -26,21 +26,6 @@ export interface Seen extends SeenData {
 interface Row {
   token: string;
   weights: readonly number[] | null;
-}
-
-/** A path for each level of opacity above 0, as `shades` of report/html_attention.py makes them. */
-export function shades(values: readonly number[], grid: number): [opacity: number, path: string][] {
-  const columns = values.length / grid;
-  const levels = values.map((value) => Math.round(value * OPACITIES));
-  const paths = new Map<number, string>();
-  for (let start = 0, end = 0; start < levels.length; start = end) {
-    const level = levels[start]!;
-    end = start + 1;
-    while (end % columns !== 0 && levels[end] === level) end += 1;
-    const cells = `M${start % columns} ${Math.floor(start / columns)}h${end - start}v1h${start - end}z`;
-    paths.set(level, (paths.get(level) ?? "") + cells);
-  }
-  return [...paths].filter(([level]) => level > 0).map(([level, path]) => [level / OPACITIES, path]);
 }
 
 /** The shortest range [first, end) of the states with at least half of the weight; the first of equals. */

@@ -41,12 +41,19 @@ export class StepPanel extends Part {
     const given = givenRow(this.pane.edit, this.step, this.view);
     const shown = found && given?.length === decoded.source.length ? { ...found, weights: given } : found;
     return html`<h3>Step ${this.step + 1}: <bdi lang=${info.target}>${step.token}</bdi>
-        <small>p = ${share(Math.exp(step.log_probability))}</small></h3>
+        <small>${this.glossOf(step.token)}p = ${share(Math.exp(step.log_probability))}</small></h3>
       <div class="step">
-        ${this.pane.attends ? html`<div>${this.read(decoded.source, shown)}</div>` : nothing}
-        <div>${this.next(step)} ${this.pane.attends ? this.whatIf(info) : nothing}</div>
+        ${this.pane.attends ? this.read(decoded.source, shown) : nothing}
+        <div>${this.next(step)}</div>
+        ${shown ? html`<div class="scroll tall" tabindex="0" role="region" aria-label="Numbers of this step">${this.table(decoded.source, shown)}</div>` : nothing}
+        ${this.pane.attends ? this.whatIf(info) : nothing}
       </div>
       ${readsText(this.pane.info) ? html`<nearest-pairs .pane=${this.pane} .step=${this.step} .version=${this.version}></nearest-pairs>` : nothing}`;
+  }
+
+  private glossOf(token: string): TemplateResult | typeof nothing {
+    const gloss = this.pane.glosses.get(token);
+    return gloss === undefined ? nothing : html`<span lang="en">${gloss}</span>, `;
   }
 
   private read(source: readonly string[], found: Reading | null): TemplateResult {
@@ -54,10 +61,9 @@ export class StepPanel extends Part {
     const baseline = comparable(this.pane.base, this.pane.current!)?.steps[this.step];
     const before = this.edited && baseline ? reading(baseline, this.view)?.weights : null;
     const { info } = this.pane;
-    return html`<h4>Weights <small>drag a bar, or draw across</small></h4>
+    return html`<div><h4>Weights <small>drag a bar, or draw across</small></h4>
       <row-editor .model=${info.name} .step=${this.step} .tokens=${source} .language=${info.source}
-        .weights=${found.weights} .baseline=${before ?? null}></row-editor>
-      <div class="scroll tall" tabindex="0" role="region" aria-label="Numbers of this step">${this.table(source, found)}</div>`;
+        .weights=${found.weights} .baseline=${before ?? null}></row-editor></div>`;
   }
 
   private table(source: readonly string[], found: Reading): TemplateResult {
@@ -86,11 +92,12 @@ export class StepPanel extends Part {
   private next(step: Step): TemplateResult {
     const tokens = this.pane.current!.steps.slice(0, this.step).map((each) => each.token);
     return html`<h4>Next tokens <small>choose one to go on from it</small></h4>
-      <ol class="likely">${step.likely.map(({ token, probability }) => html`<li>
+      <ol class="likely ${this.pane.glosses.size > 0 ? "glossed" : ""}">${step.likely.map(({ token, probability }) => html`<li>
         <button type="button" lang=${this.pane.info.target} ?disabled=${token === END || token === "<pad>" || token === "<s>"}
           aria-pressed=${token === step.token} aria-label="${spoken(token)}, probability ${share(probability)}"
           title=${token === END ? "the translation would end here" : "go on from this token"}
           @click=${() => this.ask("go-on", { model: this.pane.info.name, prefix: [...tokens, token] })}>${token}</button>
+        ${this.pane.glosses.size > 0 ? html`<small class="gloss" lang="en">${this.pane.glosses.get(token)}</small>` : nothing}
         ${meter(probability)}
         <data value=${probability}>${share(probability)}</data>
       </li>`)}</ol>`;

@@ -4,8 +4,10 @@ import { html, nothing, type TemplateResult } from "lit";
 import { aligned, type Cell } from "./align.ts";
 import type { Decoded, Step } from "./api.ts";
 import { END, share, spoken } from "./format.ts";
-import { Part } from "./part.ts";
+import { invitation } from "./invitation.ts";
+import { Part, reveal } from "./part.ts";
 import { tokensOf } from "./reading.ts";
+import "./scroll-box.ts";
 import type { Pane } from "./session.ts";
 import type { Place } from "./state.ts";
 
@@ -32,6 +34,7 @@ export class TranslationRows extends Part {
   declare names: ReadonlyMap<string, string>;
   declare focusPlace: Place | null;
   declare version: number;
+  private revealed: string | undefined; // the place that was scrolled to
 
   protected override render(): TemplateResult | typeof nothing {
     const lines = this.panes.flatMap((pane): Line[] => {
@@ -46,12 +49,12 @@ export class TranslationRows extends Part {
     });
     const known = lines.filter((line) => line.decoded !== null);
     const columns = aligned(known.map(({ decoded }) => tokensOf(decoded!)));
-    return html`<div class="scroll">
+    return html`<scroll-box class="scroll named">
         <table class="translations" aria-label="Translations, step by step">
           <tbody>${lines.map((line) => this.row(line, columns[known.indexOf(line)]))}</tbody>
         </table>
-      </div>
-      <p class="note">${known.length > 1 ? html`<span class="key differs">Marked</span> tokens differ from the first row. ` : nothing}
+      </scroll-box>
+      <p class="note">${this.invite() ?? nothing} ${known.length > 1 ? html`<span class="key differs">Marked</span> tokens differ from the first row. ` : nothing}
         ${known.some(({ decoded }) => decoded!.steps.some(isForced))
           ? html`<span class="key forced">Dotted</span> tokens are not the most probable ones of their step.`
           : nothing}</p>`;
@@ -61,9 +64,8 @@ export class TranslationRows extends Part {
     const last = (decoded?.steps.length ?? 1) - 1; // a shorter translation has no token at a later step
     const own = this.focusPlace?.model === pane.info.name ? Math.min(this.focusPlace.step, last) : null;
     if (!decoded) {
-      const hint = pane.attends ? "choose a token, then drag a weight or go on from another token" : "choose a token, then go on from another";
       return html`<tr class="none"><th scope="row">${name}</th>
-        <td colspan="99"><small>${kind === "changed" ? hint : pane.busy > 0 ? "translating …" : ""}</small></td></tr>`;
+        <td colspan="99"><small>${kind === "changed" ? "nothing is changed yet" : pane.busy > 0 ? "translating …" : ""}</small></td></tr>`;
     }
     return html`<tr class="${kind} ${pane.isStale(kind) ? "stale" : ""}" data-model=${pane.info.name} data-kind=${kind} lang=${pane.info.target}
         @keydown=${this.move}>
@@ -83,7 +85,32 @@ export class TranslationRows extends Part {
     return html`<button type="button" class="token ${cell.differs ? "differs" : ""} ${isForced(step) ? "forced" : ""} ${cell.token === END ? "end" : ""}"
       aria-pressed=${isFocused} aria-label="${spoken(cell.token)}${notes}" title="p = ${probability}"
       tabindex=${cell.step === (isCurrent ? (focused ?? 0) : 0) ? 0 : -1}
-      @click=${() => this.ask("focus-step", { model: pane.info.name, step: cell.step })}>${cell.token}</button>`;
+      @click=${() => this.ask("focus-step", { model: pane.info.name, step: cell.step })}>${cell.token}</button>
+      ${pane.glosses.size > 0 ? html`<small class="gloss" lang="en">${pane.glosses.get(cell.token)}</small>` : nothing}`;
+  }
+
+  /** One sentence about the first thing to do, made from the sentence; null where no word can be dragged, or one was. */
+  private invite(): TemplateResult | null {
+    const pane = this.panes.find(({ info }) => info.name === this.focusPlace?.model);
+    if (!pane?.base || pane.changed) return null;
+    const step = pane.base.steps[Math.min(this.focusPlace!.step, pane.base.steps.length - 1)];
+    const found = step?.weights ? invitation(pane.base.source, step.weights) : null;
+    if (!found) return null;
+    const word = (place: number): TemplateResult => html`<b lang=${pane.info.source}>${pane.base!.source[place]}</b>`;
+    return html`<span class="invite">Drag ${word(found.from)} to ${word(found.to)}: step ${this.focusPlace!.step + 1} then reads
+      ${word(found.to)}, and the model goes on from there.</span>`;
+  }
+
+  /** The chosen token of a link is brought into view. */
+  protected override updated(): void {
+    const [scroller, chosen] = [this.querySelector(".scroll"), this.querySelector<HTMLElement>(".token[aria-pressed=true]")];
+    const key = chosen ? `${chosen.textContent} ${this.focusPlace?.model} ${this.focusPlace?.step}` : undefined;
+    if (scroller && chosen && key !== this.revealed) {
+      const names = this.querySelector("th")!.offsetWidth; // which cover the left side
+      const cell = chosen.closest("td")!;
+      reveal(scroller, cell.offsetLeft + cell.offsetWidth / 2, names);
+    }
+    this.revealed = key;
   }
 
   /** Arrow keys go from token to token within a row, and choose the step. */

@@ -4,7 +4,8 @@ import { describe, expect, test } from "vitest";
 import { few, fixed, share, shortNames } from "../src/format.ts";
 import { hasPieces, merged } from "../src/report/merge.ts";
 import type { View } from "../src/report/corpus.ts";
-import { ranges, shades, span } from "../src/source-picture.ts";
+import { shades } from "../src/shades.ts";
+import { ranges, span } from "../src/source-picture.ts";
 
 const VIEW: View = {
   arm: "attention",

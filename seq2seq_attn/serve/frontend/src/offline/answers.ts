@@ -1,6 +1,6 @@
 /** The answers of the server's endpoints, computed in the page by the models in the file. */
 
-import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbor, type SelfAttention, type StepsRequest, type ValuePlane } from "../api.ts";
+import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbor, type SelfAttention, type SentenceVector, type StepsRequest, type ValuePlane } from "../api.ts";
 import { Coder, EOS } from "./codec.ts";
 import { Decoder } from "./decoder.ts";
 import { type ModelFile, models } from "./file.ts";
@@ -97,6 +97,10 @@ export class OfflineAnswers implements Answers {
 
   async selfAttention(): Promise<SelfAttention> {
     throw new ApiError(400, "self-attention is not an output of the models in this file; seq2seq-attn serve shows it");
+  }
+
+  async vector(): Promise<SentenceVector> {
+    throw new ApiError(400, "the vector of a sentence is not computed in this file; seq2seq-attn serve shows it");
   }
 
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {

@@ -10,8 +10,6 @@ import { type Corpus, type View, words } from "./corpus.ts";
 import type { Row, Shown } from "./merge.ts";
 import "../source-picture.ts";
 
-const ROOM = { most: 420, labels: 110 }; // pixels for the cells of a row, and beside them
-
 type Glosses = ReadonlyMap<string, string>;
 
 /** A line of text with glosses under its words. */
@@ -74,7 +72,7 @@ export class AttentionPanel extends Part {
     const name = `attention_${corpus.pairs[this.place]!.line}`;
     const figure = this.seen ? html`
       <source-picture .model=${view.arm} .seen=${this.seen} .grid=${view.grid} .rows=${rows} .gold=${this.gold} .focusStep=${step}></source-picture>` : html`
-      <heat-map fixed .room=${Math.min(ROOM.most, this.clientWidth - ROOM.labels)} .model=${view.arm} .source=${source} .target=${rows.map((row) => row.token)}
+      <heat-map fixed .model=${view.arm} .source=${source} .target=${rows.map((row) => row.token)}
         .weights=${rows.map(({ weights }) => weights)} .links=${links} .glosses=${corpus.glosses} .focusStep=${step}></heat-map>`;
     return html`${figure}
       <p class="hint">Download ${figureButtons(name, this.seen ? null : () => this.querySelector("svg.heat-map"), table)}</p>
