@@ -17,7 +17,8 @@ READ = {  # as the corpus has it
 def test_the_demo_reads_a_sentence_as_its_corpus_has_it(program, typed):
     both = f"{typed}\n{READ[typed]}\n".encode()
     ours, corpus = map(json.loads, program("translate", "demo", "--json", stdin=both).out.splitlines())
-    assert ours["tokens"] == [*READ[typed].split(), "</s>"]
+    shown = [f"{word} (<unk>)" if word in corpus["unknown"] else word for word in READ[typed].split()]
+    assert ours["tokens"] == corpus["tokens"] == [*shown, "</s>"]
     assert ours["translations"] == corpus["translations"]
 
 
