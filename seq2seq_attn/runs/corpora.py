@@ -174,14 +174,18 @@ def nearest_lines(test_set: TestSet, lengths: Iterable[int]) -> list[int]:
     return sorted({min(filled, key=lambda index: abs(words[index] - wanted)) for wanted in lengths})
 
 
-def sample_pairs(files: TestFiles | None) -> list[dict[str, Any]]:
-    """Pairs of the test set, one near each of SAMPLE_LENGTHS, with their gold links; none where it cannot be read."""
+def sample_pairs(files: TestFiles | None, say: Say = lambda _: None) -> list[dict[str, Any]]:
+    """Pairs of the test set, one near each of SAMPLE_LENGTHS, with their gold links; none where it cannot be read.
+
+    `say` is then called with what is missing: the run was moved away from its data, or is read from another folder.
+    """
     if files is None:
         return []
     try:
         test_set = read_test(files)
-    except UserError:
-        return []  # the run was moved away from its data
+    except UserError as error:
+        say(f"no examples of the test set: {error}")
+        return []
     return [
         {
             "source": test_set.pairs.source[i],

@@ -27,7 +27,7 @@ from seq2seq_attn.files.json_files import OPEN, load_values
 from seq2seq_attn.files.reading import digest
 from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs.plugin import run_values
-from seq2seq_attn.strict import dump
+from seq2seq_attn.strict import dump, parse
 
 PROVENANCE = "provenance.json"
 
@@ -133,6 +133,34 @@ def _paths(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Path]]
             yield from _paths({str(number): each for number, each in enumerate(value)}, f"{prefix}{key}.")
         elif isinstance(value, Path):
             yield f"{prefix}{key}", value
+
+
+def with_files_found(config: Config, folder: Path) -> Config:
+    """The configuration with its data where they are: relative paths that lead nowhere from here, from above the run.
+
+    All files must be below one of the folders that the run is in, with the content that it recorded. Otherwise the
+    configuration stays as it is.
+    """
+    files = data_files(config)
+    missing = {key: path for key, path in files.items() if not path.is_absolute() and not path.exists()}
+    if not missing:
+        return config
+    recorded = read_sessions(folder)[-1]["data"]
+    for above in folder.resolve().parents:
+        found = {key: above / path for key, path in missing.items()}
+        if all(map(Path.is_file, found.values())) and all(digest(found[key]) == recorded.get(key) for key in found):
+            data = parse(type(config.data), _with_paths(config.data.model_dump(), "data.", found))
+            return config.model_copy(update={"data": data})
+    return config
+
+
+def _with_paths(values: Any, prefix: str, found: Mapping[str, Path]) -> Any:
+    """These values with other paths, by key as in `_paths`."""
+    if isinstance(values, dict):
+        return {key: _with_paths(each, f"{prefix}{key}.", found) for key, each in values.items()}
+    if isinstance(values, (list, tuple)):
+        return [_with_paths(each, f"{prefix}{number}.", found) for number, each in enumerate(values)]
+    return found.get(prefix.removesuffix("."), values)
 
 
 def dataset_digests(config: Config) -> dict[str, str]:

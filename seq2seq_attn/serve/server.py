@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import threading
 from collections.abc import Sequence
@@ -54,12 +55,17 @@ def load_models(runs: Sequence[Path], languages: Sequence[str], say: Say) -> lis
 
 
 def _names(runs: Sequence[Path]) -> list[str]:
-    """The last parts of the folders' paths, as many as they need to differ. UserError: a run is given twice."""
-    parts = [run.resolve().parts for run in runs]
-    for count in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(each[-count:]) for each in parts]
-        if len(set(names)) == len(names):
-            return names
+    """The last parts of the folders' paths, as many as they need to differ. UserError: a run is given twice.
+
+    A run of a comparison, EXPERIMENT/runs/ARM/seed-N, is called by its arm, with its seed only if seeds differ.
+    """
+    runs_parts = [[part for part in run.resolve().parts if part != "runs"] for run in runs]
+    arms = [parts[:-1] if re.fullmatch(r"seed-\d+", parts[-1]) else parts for parts in runs_parts]
+    for named, fewest in ((arms, 1), (runs_parts, 2)):
+        for count in range(fewest, max(map(len, named)) + 1):
+            names = ["/".join(each[-count:]) for each in named]
+            if len(set(names)) == len(names):
+                return names
     raise UserError("a run is given twice")
 
 

@@ -17,6 +17,7 @@ from seq2seq_attn.options import AlignOptions, SearchOptions
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.runs.lexicon import with_lexicon
+from seq2seq_attn.runs.provenance import with_files_found
 from seq2seq_attn.runs.requests import SourceLine
 from seq2seq_attn.search.interruptible import AtStep
 from seq2seq_attn.serve.batches import StoppingError
@@ -40,12 +41,13 @@ class ServedModel:
     @classmethod
     def load(cls, name: str, model: Model, languages: tuple[str, str], say: Say) -> ServedModel:
         """The model with its lexicon, if its configuration has a shortlist; both are ready for the first request."""
-        trained, test = model.trained, model.config.data.test
+        trained = replace(model.trained, config=with_files_found(model.config, model.folder))
+        test = trained.config.data.test
         if trained.source.names_files:
             trained, examples = replace(trained, source=SentFiles(trained.source, trained.reads)), sample_files(test)
         else:
             trained.text_source(f"{name}: serve")
-            examples = sample_pairs(test)
+            examples = sample_pairs(test, lambda text: say(f"{name}: {text}"))
         trained = with_lexicon(trained, model.folder, say=say)
         trained.for_inference()
         return cls(name, replace(model, trained=trained), *languages, examples)

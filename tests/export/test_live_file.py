@@ -15,17 +15,20 @@ from types import SimpleNamespace
 import pytest
 import torch
 from small_models import GRAPHS, LETTERS
+from students import STUDENTS
 
+from seq2seq_attn import load
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.analysis.stepwise import continuations, decode_steps, decoded, source_item
 from seq2seq_attn.api.comparison import Comparison
 from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.source import pad
-from seq2seq_attn.corpora.tokenizers import SentencePiece
+from seq2seq_attn.corpora.tokenizers import Character, SentencePiece
 from seq2seq_attn.corpora.vocabulary import Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export import export_model, html
 from seq2seq_attn.export.html import live_page
+from seq2seq_attn.files.plain import plain
 from seq2seq_attn.models.intervened import Changes, IntervenedModel
 from seq2seq_attn.runs.model import TrainedModel
 
@@ -192,9 +195,39 @@ def ask(page, question, **request):
     return page.evaluate(script, [question, {"model": "model", "source": SOURCE} | request])
 
 
+LINES = [
+    *STUDENTS,
+    "  the\u00a0dogs</s> <unk> <unk>.  chaseing\u2028mices ☃!! ☃. ",
+    "TOM'S dog...and ÉLÉPHANTS,",
+    "懒女孩在图书馆里追逐杰瑞。 汤姆喜欢猫 他们的懒",
+    "I like to see you, my friend ! " * 6,
+]
+
+
+@pytest.mark.slow
+def test_the_page_reads_words_as_python_does(visit):
+    """In the vocabularies of the demo, and in characters; what is read for unknown words, and what is suggested."""
+    demo = load("demo").trained
+    lowered = Codec(Character(), Vocabulary(["▁", "t", "o", "m", "▁▁"]), lowercase=True)
+    page = visit("page")
+    script = """([codec, lines]) => {
+        const [{ source: { constructor: Coder } }] = document.querySelector("attention-page").api.byName.values();
+        const coder = new Coder(codec);
+        return lines.map((line) => [coder.pieces(line), coder.labels(line), coder.readAs(line)]);
+    }"""
+    for codec in (demo.source, demo.target, lowered):
+        codec.match_known_forms = codec is not lowered
+        found = page.evaluate(script, [html._codec(codec), LINES])
+        for line, (pieces, labels, words) in zip(LINES, found, strict=True):
+            assert pieces == codec.pieces(line)
+            assert labels == codec.labels(line)[:-1]
+            assert words == plain(codec.read_as(line))
+
+
 def same_steps(found, wanted):
     assert [step["token"] for step in found["steps"]] == wanted.tokens
     assert found["source"] == list(wanted.source)
+    assert found["read_as"] == plain(wanted.read_as)
     assert found["text"] == wanted.text
     for own, step in zip(found["steps"], wanted.steps, strict=True):
         assert own["log_probability"] == pytest.approx(step.log_probability, abs=1e-4)

@@ -83,6 +83,12 @@ def served(model):
 
 
 @pytest.fixture(scope="session")
+def demo():
+    """The first model of the package, which knows the words of its corpus."""
+    return ServedModel.load("demo", s2s.load("demo"), ("en", "zh"), print)
+
+
+@pytest.fixture(scope="session")
 def send():
     """Sends one request to an application in this process, made once for these models and settings."""
     loop = asyncio.new_event_loop()  # the guard of an application belongs to one loop

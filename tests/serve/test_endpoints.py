@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 
 import pytest
+from students import STUDENTS
 
 import seq2seq_attn as s2s
 from seq2seq_attn.analysis.sentence_vector import sentence_vector
@@ -200,19 +201,7 @@ def test_steps_are_those_of_the_model(post, model, options):
     assert close(post("/v1/steps", {"source": "a b c", **options}), record(model.steps("a b c", **options)))
 
 
-STUDENTS = {  # what a student types, and what the model of the demo reads for each word that it reads otherwise
-    "Tom chases Jerry.": {"Jerry.": ["Jerry", "."]},
-    "I love you": {"I": ["<unk>"], "love": ["<unk>"], "you": ["<unk>"]},
-    "TOM CHASES JERRY": {"TOM": ["Tom"], "CHASES": ["chases"], "JERRY": ["Jerry"]},
-    "Tom likes the mouse!": {"likes": ["<unk>"], "mouse!": ["mouse", "<unk>"]},
-    "The cat is in the kichen .": {"The": ["the"], "kichen": ["<unk>"]},
-}
 NEAR = {"you": "your", "kichen": "kitchen"}  # what is suggested first
-
-
-@pytest.fixture(scope="session")
-def demo():
-    return ServedModel.load("demo", s2s.load("demo"), ("en", "zh"), print)
 
 
 @pytest.mark.parametrize("source", STUDENTS)

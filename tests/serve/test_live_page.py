@@ -12,10 +12,12 @@ import hashlib
 import json
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, quote
 
 import pytest
+from students import STUDENTS
 
 import seq2seq_attn as s2s
 from seq2seq_attn import export, report
@@ -28,6 +30,23 @@ from seq2seq_attn.serve.tasks import ServedModel
 FRONTEND = Path(app.__file__).parent / "frontend"
 AXE = FRONTEND / "node_modules" / "axe-core" / "axe.min.js"
 SOURCE = "a b c"
+
+
+def searching(model, **search):
+    """The model as if its run had these options of a search."""
+    config = model.config.model_copy(update={"search": model.search_options(**search)})
+    return replace(model, trained=replace(model.trained, config=config))
+
+
+@pytest.fixture(scope="module")
+def model(model):
+    """It searches greedily, and so does the page."""
+    return searching(model, beam_size=1)
+
+
+@pytest.fixture(scope="module")
+def served(model):
+    return ServedModel.load("backwards", model, ("en", "zh"), print)
 
 
 def test_the_bundles_are_built_from_these_sources():
@@ -465,6 +484,46 @@ def test_a_model_without_attention_has_its_one_vector_and_heads_are_thumbnails(v
     assert values(page, "model-pane:has(head-grid button) .numbers data") == pytest.approx(wanted, rel=1e-4, abs=1e-6)
 
 
+def test_words_that_are_not_read_as_they_are_written_are_marked_and_known_ones_offered(visit, listening):
+    """Of a student's sentences; then pasted lines, a beginning without spaces, and the search of the run."""
+    own = ServedModel.load("demo", searching(s2s.load("demo"), beam_size=3, length_penalty=0.5), ("en", "zh"), print)
+    with listening(create_app([own], Settings())) as address:
+        page = visit(at=address, viewport={"width": 1280, "height": 900})
+        page.locator("summary", has_text="Options").click()
+        for source, read in STUDENTS.items():
+            page.locator("#source").fill(source)
+            page.keyboard.press("Enter")
+            found = own.model.steps(source)
+            wait_for_tokens(page, found.tokens, model="demo")
+            unknown = [word for word, tokens in read.items() if "<unk>" in tokens]
+            assert page.locator(".words-read.unknown mark").all_text_contents() == unknown
+            others = " ".join(page.locator(".words-read.note .word").all_text_contents()).split()
+            known = {word: tokens for word, tokens in read.items() if word not in unknown}
+            assert others == [part for word, tokens in known.items() for part in (word, "as", *tokens)]
+            assert [text.strip() for text in page.locator(".bands .source").all_text_contents()] == list(found.source)
+        page.get_by_role("button", name="Write kitchen in place of kichen").click()
+        found = own.model.steps("The cat is in the kitchen .")
+        wait_for_tokens(page, found.tokens, model="demo")
+        assert page.locator(".words-read.unknown").count() == 0
+        assert page.locator("#beam").input_value() == "3"
+        assert page.locator("#penalty").input_value() == "0.5"
+        assert values(page, "tr[data-kind=base] .total data") == pytest.approx([found.log_probability], rel=1e-5)
+
+        page.locator("#source").evaluate(
+            "(field, text) => { field.value = text; "
+            "field.dispatchEvent(new InputEvent('input', {bubbles: true, inputType: 'insertFromPaste'})); }",
+            "Tom runs .\nthe lazy girl works .",
+        )
+        wait_for_tokens(page, own.model.steps("Tom runs .").tokens, model="demo")
+        page.get_by_label("2 lines, of which one is read").select_option(index=1)
+        wait_for_tokens(page, own.model.steps("the lazy girl works .").tokens, model="demo")
+        page.locator("#prefix").fill("懒女孩")
+        page.keyboard.press("Enter")
+        begun = own.model.steps("the lazy girl works .", prefix="懒女孩")
+        wait_for_tokens(page, begun.tokens, "changed", "demo")
+        page.locator(".words-read", has_text="begins with the tokens 懒 女孩").wait_for()
+
+
 @pytest.mark.slow
 def test_a_token_appears_before_the_next_one_is_decoded(visit, model, monkeypatch):
     wanted = model.steps("c c a", beam_size=1).tokens
@@ -580,7 +639,7 @@ def family(tmp_path_factory, run):
             "data": {"train": pairs, "validation": pairs, "max_length": 250},
             "text": {"tokenizer": "word", "source_language": "en", "target_language": "zh"},
             "model": values,
-            "search": {"max_length": 230},
+            "search": {"max_length": 230, "beam_size": 1},
             "training": {"batch_size": 13, "max_epochs": 1, "monitor": "loss", "accelerator": "cpu"},
         }
         s2s.train(config, folder / name, silent=True)
@@ -857,9 +916,9 @@ def test_figures_and_numbers_are_saved(visit, model, tmp_path):
     wait_for_tokens(page, wanted.tokens)
     saved = {}
     for name, button in (
-        ("weights.svg", page.locator("[aria-label='Download weights'] button").first),
-        ("weights.png", page.locator("[aria-label='Download weights'] button").last),
-        ("bands.svg", page.locator("[aria-label='Download bands'] button").first),
+        ("weights-of-backwards.svg", page.locator("[aria-label='Download weights of backwards'] button").first),
+        ("weights-of-backwards.png", page.locator("[aria-label='Download weights of backwards'] button").last),
+        ("bands-of-backwards.svg", page.locator("[aria-label='Download bands of backwards'] button").first),
         ("translations.json", page.get_by_role("button", name="Save as JSON")),
     ):
         with page.expect_download() as download:
@@ -867,10 +926,10 @@ def test_figures_and_numbers_are_saved(visit, model, tmp_path):
         assert download.value.suggested_filename == name
         download.value.save_as(tmp_path / name)
         saved[name] = (tmp_path / name).read_bytes()
-    assert b"<svg" in saved["weights.svg"]
-    assert b"fill-opacity" in saved["weights.svg"]
-    assert b"class=" not in saved["weights.svg"]
-    assert saved["weights.png"].startswith(b"\x89PNG")
+    assert b"<svg" in saved["weights-of-backwards.svg"]
+    assert b"fill-opacity" in saved["weights-of-backwards.svg"]
+    assert b"class=" not in saved["weights-of-backwards.svg"]
+    assert saved["weights-of-backwards.png"].startswith(b"\x89PNG")
     (translation,) = json.loads(saved["translations.json"])["translations"]
     assert [step["weights"] for step in translation["translation"]["steps"]] == [step.weights for step in wanted.steps]
 

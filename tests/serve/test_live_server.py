@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,13 +18,17 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
+import seq2seq_attn as s2s
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.cli import main
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.serve import Settings, tasks
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.batches import _Batch
 from seq2seq_attn.serve.server import _names, listen
+from seq2seq_attn.serve.tasks import ServedModel
 
 ROOT = Path(__file__).parents[2]
 
@@ -389,9 +394,41 @@ def test_an_answer_is_sent_at_once_without_waiting_for_an_acknowledgement():
 
 
 def test_runs_have_the_shortest_names_that_tell_them_apart(tmp_path):
-    folders = [tmp_path / name for name in ("a/seed-1", "b/seed-1")]
-    assert _names(folders) == ["a/seed-1", "b/seed-1"]
-    assert _names(folders[:1]) == ["seed-1"]
+    def names(*runs):
+        return _names([tmp_path / run for run in runs])
+
+    assert names("runs/a/seed-1", "runs/b/seed-1") == ["a", "b"]
+    assert names("demo/runs/a/seed-1") == ["a"]  # the arm, as in tables and reports
+    assert names("demo/runs/a/seed-1", "demo/runs/a/seed-2") == ["a/seed-1", "a/seed-2"]
+    assert names("x/runs/a/seed-1", "y/runs/a/seed-1") == ["x/a", "y/a"]
+    assert names("runs/mine", "other") == ["mine", "other"]
+    with pytest.raises(UserError, match="twice"):
+        names("a", "a")
+
+
+def test_a_run_that_is_served_from_another_folder_finds_its_data_above_it(run, tmp_path, monkeypatch):
+    """Its paths are relative to the folder that it was trained in; the files must be those that it recorded."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (home / "data").mkdir(parents=True)
+    elsewhere.mkdir()
+    for name in ("source", "target"):
+        shutil.copy(run.parent / name, home / "data" / name)
+    monkeypatch.chdir(home)
+    files = {"source": "data/source", "target": "data/target"}
+    values = yaml.safe_load((run / "config.yaml").read_text())
+    values["data"] = {"train": files, "validation": files, "test": files, "max_length": 20}
+    values["training"] |= {"max_epochs": 1, "validate_every": 1}
+    model = s2s.train(values, home / "runs" / "mine", silent=True)
+    monkeypatch.chdir(elsewhere)
+    said = []
+    served = ServedModel.load("mine", s2s.load(model.folder), ("en", "zh"), said.append)
+    assert [len(each["source"].split()) for each in served.examples]
+    assert served.model.config.data.train.source == home.resolve() / "data" / "source"
+    assert said == []
+    (home / "data" / "target").write_text("other\n")
+    assert ServedModel.load("mine", s2s.load(model.folder), ("en", "zh"), said.append).examples == []
+    (line,) = said
+    assert line.startswith("mine: no examples of the test set: data/source")
 
 
 @pytest.mark.slow

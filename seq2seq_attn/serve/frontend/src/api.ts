@@ -60,9 +60,18 @@ export interface SeenRecord {
   sound: string | null;
 }
 
+/** A word of the source that is read otherwise than it is written. */
+export interface ReadAs {
+  word: string;
+  place: number; // in the sentence, from 0
+  tokens: string[]; // `<unk>` for one that is not in the vocabulary
+  suggestions: string[]; // in place of an unknown word
+}
+
 /** A translation with its steps; `text` and `log_probability` grow while it is decoded. */
 export interface Decoded {
-  source: string[];
+  source: string[]; // labels of the tokens: `WORD (<unk>)` for an unknown one
+  read_as: ReadAs[];
   seen?: SeenRecord;
   text: string;
   log_probability: number;
@@ -206,11 +215,13 @@ export class Api {
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {
     const { body } = await this.send("v1/stream", request, signal);
     let isWhole = false;
-    let found: Decoded = { source: [], text: "", log_probability: 0, steps: [] };
+    let found: Decoded = { source: [], read_as: [], text: "", log_probability: 0, steps: [] };
     for await (const { name, data } of brokenOff(readEvents(body!))) {
-      const values = data as Pick<Decoded, "source" | "seen" | "text" | "log_probability"> & { error: string } & Step;
+      const values = data as Pick<Decoded, "source" | "read_as" | "seen" | "text" | "log_probability"> & { error: string } & Step;
       if (name === "error") throw new ApiError(503, values.error); // a mistake in the request is refused before
-      if (name === "start") found = { ...found, source: values.source, ...(values.seen && { seen: values.seen }) };
+      if (name === "start") {
+        found = { ...found, source: values.source, read_as: values.read_as, ...(values.seen && { seen: values.seen }) };
+      }
       if (name === "step") {
         const { text, ...step } = values;
         found = {

@@ -20,7 +20,7 @@ import {
   withoutStep,
 } from "./edits.ts";
 import { failureLine } from "./failure-line.ts";
-import { shortNames } from "./format.ts";
+import { asRead, shortNames } from "./format.ts";
 import "./heat-map.ts";
 import "./hypotheses.ts";
 import { openingStep } from "./invitation.ts";
@@ -42,6 +42,7 @@ import "./tools.ts";
 import type { PageTools } from "./tools.ts";
 import { sameColumn } from "./translations.ts";
 import "./walk.ts";
+import "./words-read.ts";
 
 /** What the page begins with: a sentence, or a source of another kind. */
 function firstSource(model: ModelInfo): string {
@@ -97,7 +98,7 @@ export class AttentionPage extends Part {
       this.change({ focus: { model, step: prefix.length - 1 }, ...this.edited(model, (edit) => goingOn(edit, prefix)) });
     });
     this.listen("set-tokens", ({ model, tokens }) => {
-      const own = this.panes.get(model)?.base?.source.slice(0, -1) ?? [];
+      const own = this.panes.get(model)?.base?.source.slice(0, -1).map(asRead) ?? [];
       const isOwn = tokens.length === 0 || tokens.join(" ") === own.join(" ");
       this.change(this.edited(model, (edit) => ofTokens(edit, isOwn ? null : tokens)));
     });
@@ -282,6 +283,7 @@ export class AttentionPage extends Part {
     const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
     return html`<sentence-form .state=${state} .models=${this.models} .names=${names} .heads=${heads}
         .normalization=${this.normalization}></sentence-form>
+      <words-read .panes=${shown} .names=${names} .version=${version}></words-read>
       <section class="result" aria-label="Translations">
         ${readsText(shown[0]!.info) ? html`<p class="said" lang=${shown[0]!.info.source}>${state.source}</p>` : nothing}
         <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>

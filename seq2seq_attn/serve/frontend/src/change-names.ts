@@ -21,8 +21,8 @@ export function changeBetween(before: State, after: State): Change | null {
     if (temperature === null || before.temperature === null) return whole(temperature === null ? "search" : "sampling");
     return valued("temperature", temperature);
   }
-  if (changed("beam")) return valued("beam", after.beam);
-  if (changed("penalty")) return valued("length penalty", after.penalty);
+  if (changed("beam")) return valued("beam", after.beam ?? "of the model");
+  if (changed("penalty")) return valued("length penalty", after.penalty ?? "of the model");
   if (changed("topP")) return valued("top p", after.topP);
   if (changed("seed")) return valued("seed", after.seed);
   if (changed("layer", "head")) return whole(`weights of ${layer === null ? "all heads" : `layer ${layer + 1}, head ${head + 1}`}`);

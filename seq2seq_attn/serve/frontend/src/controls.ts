@@ -2,6 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
+import type { ModelInfo } from "./api.ts";
 import { Part } from "./part.ts";
 import type { State } from "./state.ts";
 
@@ -17,15 +18,18 @@ type Slider = "beam" | "penalty" | "temperature" | "topP" | "seed";
 export class TranslatorControls extends Part {
   static override properties = {
     state: { attribute: false },
+    search: { attribute: false },
     heads: { attribute: false },
     normalization: { attribute: false },
   };
   declare state: State;
+  declare search: ModelInfo["search"]; // of the first model, with which the page begins
   declare heads: readonly number[]; // of each layer that attends
   declare normalization: Normalization | null; // null: no model has weights from scores that are computed anew
 
   protected override render(): TemplateResult {
-    const { state } = this;
+    const { state, search } = this;
+    const beam = state.beam ?? search.beam_size;
     const samples = state.temperature !== null;
     return html`<div class="controls" role="group" aria-label="Options of the translator">
       <label>Decoding <select id="decoding" @change=${this.method}>
@@ -38,8 +42,8 @@ export class TranslatorControls extends Part {
             this.slider("seed", "Seed", 1, 50, 1, state.seed),
           ]
         : [
-            this.slider("beam", "Beam", 1, 16, 1, state.beam),
-            state.beam > 1 ? this.slider("penalty", "Length penalty", 0, 3, 0.1, state.penalty) : nothing,
+            this.slider("beam", "Beam", 1, Math.max(16, beam), 1, beam),
+            beam > 1 ? this.slider("penalty", "Length penalty", 0, 3, 0.1, state.penalty ?? search.length_penalty) : nothing,
           ]}
       ${this.normalization === null
         ? nothing

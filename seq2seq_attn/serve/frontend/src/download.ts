@@ -52,9 +52,10 @@ function csv(rows: Table): string {
   return rows.map((row) => `${row.map(quoted).join(",")}\n`).join("");
 }
 
+/** Saves a file, whose name has no character that a file system or a shell could mistake. */
 function save(name: string, content: Blob): void {
   const link = document.createElement("a");
-  link.download = name;
+  link.download = name.replace(/[^\p{L}\p{N}._-]+/gu, "-");
   link.href = URL.createObjectURL(content);
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

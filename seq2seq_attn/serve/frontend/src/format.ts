@@ -19,6 +19,10 @@ export function few(value: number): string {
 }
 
 export const END = "</s>";
+export const UNKNOWN = "<unk>";
+
+/** The token that is read where a label says so: `<unk>` for `WORD (<unk>)`. */
+export const asRead = (label: string): string => (label.endsWith(` (${UNKNOWN})`) ? UNKNOWN : label);
 
 /** A token as it is read aloud: the end of a sentence has a name. */
 export const spoken = (token: string): string => (token === END ? `${END}, end of sentence` : token);

@@ -26,8 +26,8 @@ export class Link {
     return value ?? initial;
   }
 
-  number(name: string, low: number, high: number, initial: number): number {
-    return this.read(name, initial, (text) => {
+  number<T extends number | null>(name: string, low: number, high: number, initial: T): number | T {
+    return this.read<number | T>(name, initial, (text) => {
       const value = text === "" ? NaN : Number(text);
       return value >= low && value <= high ? value : undefined;
     });

@@ -4,6 +4,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import type { SeenRecord } from "./api.ts";
 import { figureButtons } from "./download.ts";
 import { failureLine } from "./failure-line.ts";
+import { asRead } from "./format.ts";
 import "./head-grid.ts";
 import "./nearest-pairs.ts";
 import "./one-vector.ts";
@@ -41,7 +42,7 @@ export class ModelPane extends Part {
       <div class=${isStale ? "stale" : ""} ?inert=${pane.isOutdated()}>
         ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
         ${isText ? html`<source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
-          .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1) ?? null}></source-tokens>` : nothing}
+          .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1).map(asRead) ?? null}></source-tokens>` : nothing}
       </div>
       ${isText ? html`<nearest-pairs .pane=${pane} .step=${null} .version=${this.version}></nearest-pairs>` : nothing}
     </section>`;
@@ -73,11 +74,11 @@ export class ModelPane extends Part {
     const gold = this.gold();
     return html`<div class="figures ${isLong ? "long" : ""}">
         <figure><figcaption>Attention <small>drag a word to another</small>
-            ${figureButtons("bands", () => this.querySelector("svg.bands"))}</figcaption>
+            ${figureButtons(`bands of ${info.name}`, () => this.querySelector("svg.bands"))}</figcaption>
           <attention-bands .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights} .glosses=${pane.glosses}
             .edited=${edited} .languages=${languages} .focusStep=${this.step}></attention-bands></figure>
         <figure><figcaption>Weights a <small>drag a cell up or down</small>
-            ${figureButtons("weights", () => this.querySelector("svg.heat-map"))}</figcaption>
+            ${figureButtons(`weights of ${info.name}`, () => this.querySelector("svg.heat-map"))}</figcaption>
           <heat-map .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights} .glosses=${pane.glosses}
             .baseline=${base ? rows(base, { prefix: [], interventions: [] }, view) : []} .edited=${edited}
             .links=${gold} .languages=${languages} .focusStep=${this.step}></heat-map>
@@ -105,9 +106,9 @@ export class ModelPane extends Part {
   /** The gold links, if the translation is the reference of an example whose tokens are words. */
   private gold(): readonly (readonly [number, number])[] {
     const decoded = this.pane.current!;
-    const source = decoded.source.slice(0, -1).join(" ");
-    const example = this.pane.info.examples.find((each) => each.source === source);
-    return example?.target === decoded.text && decoded.text.split(" ").length === decoded.steps.length - 1
+    const example = this.pane.info.examples.find((each) => each.source === this.pane.source);
+    const hasWords = example?.source.split(" ").length === decoded.source.length - 1;
+    return hasWords && example.target === decoded.text && decoded.text.split(" ").length === decoded.steps.length - 1
       ? (example.links ?? [])
       : [];
   }

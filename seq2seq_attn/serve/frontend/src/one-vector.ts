@@ -47,7 +47,7 @@ export class OneVector extends Part {
     const { found } = this;
     return html`<figure><figcaption>One vector C ${found === null ? nothing : html`<small>${found.vector.length} numbers, ${
         found.every_step ? "the same at every step" : "from which the first state is computed"}</small>
-        ${figureButtons("vector", () => this.querySelector("svg"))}`}</figcaption>
+        ${figureButtons(`vector of ${this.pane.info.name}`, () => this.querySelector("svg"))}`}</figcaption>
       ${found === null ? html`<p class="note" role="status">${this.note || "reading …"}</p>` : html`${this.drawing(found)} ${this.facts(found)}`}
     </figure>`;
   }

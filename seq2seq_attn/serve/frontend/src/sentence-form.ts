@@ -8,6 +8,7 @@ import "./controls.ts";
 import { Part } from "./part.ts";
 import { isShown, presets } from "./presets.ts";
 import { readsText } from "./sent-files.ts";
+import { linesOf, lineToRead, plain } from "./sentences.ts";
 import "./source-file.ts";
 import { defaults, NO_EDIT, type State } from "./state.ts";
 
@@ -20,15 +21,23 @@ export class SentenceForm extends Part {
     names: { attribute: false },
     heads: { attribute: false },
     normalization: { attribute: false },
+    lines: { state: true },
   };
   declare state: State;
   declare models: readonly ModelInfo[];
   declare names: ReadonlyMap<string, string>;
   declare heads: readonly number[]; // of each layer that attends
   declare normalization: Normalization | null;
+  declare lines: readonly string[]; // in the field, of which one is read
   private timer = 0;
   private isOpen = false; // whether a link opened the options, which then stay open
+  private isPasted = false; // what was last put into the field, so that the caret says nothing
   private shownSource = "";
+
+  constructor() {
+    super();
+    this.lines = [];
+  }
 
   protected override render(): TemplateResult {
     const info = this.models.find((each) => each.name === this.state.models[0]) ?? this.models[0];
@@ -43,6 +52,10 @@ export class SentenceForm extends Part {
           @input=${this.type} @compositionend=${this.type} @keydown=${this.enter}></textarea>
         <button type="submit" class="main">Translate</button>
       </div>
+      ${this.lines.length < 2 ? nothing : html`<p class="note"><label>${this.lines.length} lines, of which one is read:
+        <select id="lines" @change=${this.chooseLine}>
+          ${this.lines.map((each, i) => html`<option value=${i} ?selected=${each === this.state.source}>${shortened(each)}</option>`)}
+        </select></label></p>`}
       <div class="line begin">
         ${this.chips()} ${this.models.length < 2 ? nothing : this.choice()}
         ${this.options(html`<div class="line">${this.examples(info)}
@@ -56,7 +69,7 @@ export class SentenceForm extends Part {
   private options(ofText: TemplateResult | typeof nothing): TemplateResult {
     return html`<details class="options" ?open=${(this.isOpen ||= this.hasOptions())}><summary>Options</summary>
       ${ofText}
-      <translator-controls .state=${this.state} .heads=${this.heads} .normalization=${this.normalization}></translator-controls>
+      <translator-controls .state=${this.state} .search=${(this.models.find((each) => each.name === this.chosen[0]) ?? this.models[0]!).search} .heads=${this.heads} .normalization=${this.normalization}></translator-controls>
     </details>`;
   }
 
@@ -95,7 +108,10 @@ export class SentenceForm extends Part {
   protected override updated(): void {
     if (!this.querySelector("textarea") || this.state.source === this.shownSource) return;
     this.shownSource = this.state.source;
-    if (plain(this.textarea.value) !== this.shownSource) this.textarea.value = this.shownSource;
+    if (!linesOf(this.textarea.value).includes(this.shownSource)) {
+      this.textarea.value = this.shownSource;
+      this.lines = [this.shownSource];
+    }
   }
 
   private get chosen(): string[] {
@@ -114,14 +130,16 @@ export class SentenceForm extends Part {
 
   private submit(event: Event): void {
     event.preventDefault();
-    this.send(this.textarea.value);
+    this.read();
     this.ask("again", null);
   }
 
   private type(event: Event): void {
     if ((event as InputEvent).isComposing) return;
+    this.isPasted = /^insertFrom/.test((event as InputEvent).inputType ?? "");
+    this.lines = linesOf(this.textarea.value);
     clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => this.send(this.textarea.value), PAUSE);
+    this.timer = window.setTimeout(() => this.read(), PAUSE);
   }
 
   private enter(event: KeyboardEvent): void {
@@ -133,6 +151,16 @@ export class SentenceForm extends Part {
     const info = this.models.find((each) => each.name === this.chosen[0]);
     const example = info?.examples[number];
     if (example) this.send(example.source);
+  }
+
+  private chooseLine(event: Event): void {
+    this.send(this.lines[Number((event.target as HTMLSelectElement).value)]!);
+  }
+
+  /** Reads the line with the caret, or of lines that were pasted the first. */
+  private read(): void {
+    const { value, selectionStart } = this.textarea;
+    this.send(lineToRead(value, this.isPasted ? null : selectionStart, this.state.source));
   }
 
   private send(text: string): void {
@@ -157,8 +185,6 @@ export class SentenceForm extends Part {
     this.requestUpdate(); // without any, the first is used and stays ticked
   }
 }
-
-const plain = (text: string): string => text.replace(/\s+/g, " ").trim();
 
 const count = (parameters: number): string =>
   parameters < 1e6 ? `${Math.round(parameters / 1e3)} k` : `${(parameters / 1e6).toFixed(1)} M`;

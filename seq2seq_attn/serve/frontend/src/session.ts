@@ -79,7 +79,7 @@ export class Pane {
   source: string | string[] = ""; // that `current` translates
   private readonly asked = { base: new Asked(), changed: new Asked(), hypotheses: new Asked() };
   private readonly answers = { base: "", changed: "" }; // the sentence and search that were answered
-  private state: State | null = null;
+  state: State | null = null; // for which was asked
   private attempts = 0; // in a row, to ask again
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -123,7 +123,7 @@ export class Pane {
     this.state = state;
     const line = lineOf(this.info, state.source);
     if (!line?.trim()) return this.stop();
-    const request = { model: this.info.name, source: line, ...searchOf(state) };
+    const request = { model: this.info.name, source: line, ...searchOf(state, this.info) };
     this.edit = state.edits[this.info.name] ?? NO_EDIT;
     const key = JSON.stringify(request);
     this.ask("base", key, true, async (signal) => {
@@ -186,7 +186,7 @@ export class Pane {
   }
 
   private askForHypotheses(state: State, request: StepsRequest, key: string): void {
-    const count = state.temperature === null ? state.beam : SAMPLES;
+    const count = state.temperature === null ? (state.beam ?? this.info.search.beam_size) : SAMPLES;
     if (count === 1) {
       this.leave("hypotheses");
       this.hypotheses = [];
@@ -235,10 +235,11 @@ export class Pane {
   }
 }
 
-/** The options of the search, as the endpoints name them. */
-export function searchOf(state: State): Partial<StepsRequest> {
+/** The options of the search, as the endpoints name them; those that were not chosen are the model's own. */
+export function searchOf(state: State, { search }: Pick<ModelInfo, "search">): Partial<StepsRequest> {
   if (state.temperature === null) {
-    return { beam_size: state.beam, ...(state.beam > 1 && { length_penalty: state.penalty }) };
+    const beam = state.beam ?? search.beam_size;
+    return { beam_size: beam, ...(beam > 1 && { length_penalty: state.penalty ?? search.length_penalty }) };
   }
   return {
     temperature: state.temperature,

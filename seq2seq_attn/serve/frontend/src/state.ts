@@ -21,8 +21,8 @@ export interface State {
   tab: "translate" | "walk" | "story";
   source: string;
   models: string[]; // names; empty: the first
-  beam: number;
-  penalty: number;
+  beam: number | null; // null: that of each model
+  penalty: number | null; // null: that of each model
   temperature: number | null; // null: search instead of sampling
   topP: number;
   seed: number;
@@ -52,8 +52,8 @@ export function defaults(): State {
     tab: "translate",
     source: "",
     models: [],
-    beam: 1,
-    penalty: 1,
+    beam: null,
+    penalty: null,
     temperature: null,
     topP: 1,
     seed: 1,
@@ -105,7 +105,7 @@ export function parseState(fragment: string): Reading {
     ...initial,
     source: link.read("source", "", (source) => source),
     models: link.all("model"),
-    beam: Math.round(link.number("beam", 1, 32, initial.beam)),
+    beam: rounded(link.number("beam", 1, 32, initial.beam)),
     penalty: link.number("penalty", 0, 10, initial.penalty),
     temperature: link.has("temperature") ? link.number("temperature", 0.01, 100, 1) : null,
     topP: link.number("topP", 0.001, 1, initial.topP),
@@ -135,6 +135,8 @@ export function ofServed(state: State, served: readonly string[]): Reading {
   };
   return { state: { ...state, ...kept }, unread: unknown.map((name) => `model ${name}, which is not served here`) };
 }
+
+const rounded = (value: number | null): number | null => (value === null ? null : Math.round(value));
 
 function splitOnce(text: string, mark: string): [string, string | undefined] {
   const place = text.indexOf(mark);

@@ -3,7 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { aligned, type Cell } from "./align.ts";
 import type { Decoded, Step } from "./api.ts";
-import { END, share, spoken } from "./format.ts";
+import { END, fixed, share, spoken } from "./format.ts";
 import { invitation } from "./invitation.ts";
 import { Part, reveal } from "./part.ts";
 import { tokensOf } from "./reading.ts";
@@ -74,7 +74,7 @@ export class TranslationRows extends Part {
         if (!cell) return html`<td class="gap"></td>`;
         return html`<td>${this.token(cell, decoded.steps[cell.step]!, pane, isCurrent, own)}</td>`;
       })}
-      <td class="total" lang="en">${decoded.steps.length > 0 ? html`<small>ln p = <data value=${decoded.log_probability}>${decoded.log_probability.toFixed(2).replace("-", "−")}</data></small>` : nothing}</td>
+      <td class="total" lang="en">${decoded.steps.length > 0 ? html`<small>ln p = <data value=${decoded.log_probability}>${fixed(decoded.log_probability, 2)}</data></small>` : nothing}</td>
     </tr>`;
   }
 

@@ -1,6 +1,7 @@
 /** Text to ids and back in a file that translates offline. */
 
 import { describe, expect, test } from "vitest";
+import { UNKNOWN } from "../src/format.ts";
 import { Coder, EOS, PAD, UNK } from "../src/offline/codec.ts";
 
 const SPECIALS = ["<unk>", "<pad>", "<s>", "</s>"];
@@ -22,6 +23,25 @@ describe("words", () => {
     expect(words.id("<unk>")).toBe(UNK);
   });
   test("are decoded to the end of the sentence", () => expect(words.decode([4, UNK, PAD, 5, EOS, 6])).toBe("Tom <unk> dog"));
+});
+
+describe("words that are read otherwise than they are written", () => {
+  test("are listed in the form that is known", () => {
+    expect(words.readAs("TOM  dog.")).toEqual([
+      { word: "TOM", place: 0, tokens: ["Tom"], suggestions: [] },
+      { word: "dog.", place: 1, tokens: ["dog", "."], suggestions: [] },
+    ]);
+  });
+  test("are marked where they are unknown, and have words that are spelled like them", () => {
+    expect(words.readAs("Tom dogs <unk>")).toEqual([{ word: "dogs", place: 1, tokens: [UNKNOWN], suggestions: ["dog"] }]);
+    expect(words.labels("Tom dogs </s> <unk>")).toEqual(["Tom", "dogs (<unk>)", "</s> (<unk>)", "<unk>"]);
+    expect(characters.readAs("Ab a")).toEqual([{ word: "Ab", place: 0, tokens: ["a", UNKNOWN], suggestions: [] }]);
+  });
+  test("are split in a script without spaces, into the fewest known ones", () => {
+    const chinese = new Coder({ kind: "word", lowercase: false, match_known_forms: true, tokens: [...SPECIALS, "懒", "女孩", "女", "。"] });
+    expect(chinese.pieces("懒女孩。")).toEqual(["懒", "女孩", "。"]);
+    expect(chinese.pieces("懒猫")).toEqual(["懒猫"]);
+  });
 });
 
 test("characters keep spaces and their own mark", () => {

@@ -62,8 +62,8 @@ test("after a stop, the same question is asked again", () => {
 
 describe("a pane", () => {
   const step = (token: string): Step => ({ token, log_probability: -1, weights: null, layers: [], likely: [] });
-  const decoded = (...tokens: string[]): Decoded => ({ source: ["a"], text: tokens.join(" "), log_probability: -1, steps: tokens.map(step) });
-  const info = { name: "m", heads: [1] } as ModelInfo;
+  const decoded = (...tokens: string[]): Decoded => ({ read_as: [], source: ["a"], text: tokens.join(" "), log_probability: -1, steps: tokens.map(step) });
+  const info = { name: "m", heads: [1], search: { beam_size: 1, length_penalty: 1 } } as ModelInfo;
   const of = (source: string, more: Partial<State> = {}): State => ({ ...defaults(), source, ...more });
   const edits = { m: { prefix: "x", interventions: [] } };
   const settled = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);

@@ -112,12 +112,13 @@ export class OfflineAnswers implements Answers {
       given = [...prefix, ...best!.ids, EOS];
       limit = Math.min(limit, given.length);
     }
-    let found: Decoded = { source, text: "", log_probability: 0, steps: [] };
+    const read_as = typeof request.source === "string" ? model.source.readAs(request.source) : [];
+    let found: Decoded = { source, read_as, text: "", log_probability: 0, steps: [] };
     const ids: number[] = [];
     for await (const { id, step } of decoder.steps(given, limit, prefix.length + options.minLength, model.target)) {
       ids.push(id);
       found = {
-        source,
+        ...found,
         text: model.target.decode(ids),
         log_probability: found.log_probability + step.log_probability,
         steps: [...found.steps, step],
@@ -131,7 +132,7 @@ export class OfflineAnswers implements Answers {
     if (!model) throw new ApiError(400, `this file has no model ${request.model}`);
     const { file } = model;
     const ids = model.ids(request.source);
-    const source = [...model.tokens(request.source), END];
+    const source = [...labels(request.source, model), END];
     const interventions = request.interventions ?? [];
     const others = [...new Set(interventions.flatMap(({ other }) => (other === undefined ? [] : [other])))];
     const graphs = await model.graphs();
@@ -148,6 +149,11 @@ export class OfflineAnswers implements Answers {
     const prefix = model.prefix(request.prefix ?? []);
     return { model, source, decoder, prefix, options: optionsOf(request, file, ids.length, prefix.length) };
   }
+}
+
+/** What the tokens of a sentence are called. */
+function labels(given: string | readonly string[], model: Model): string[] {
+  return typeof given === "string" ? model.source.labels(given) : [...given];
 }
 
 /** The options of a search after a prefix of `count` tokens. */
