@@ -10,6 +10,7 @@ axe-core comes from seq2seq_attn/serve/frontend/node_modules (`npm ci`); without
 
 import hashlib
 import json
+import math
 import re
 import threading
 from dataclasses import replace
@@ -522,6 +523,29 @@ def test_words_that_are_not_read_as_they_are_written_are_marked_and_known_ones_o
         begun = own.model.steps("the lazy girl works .", prefix="懒女孩")
         wait_for_tokens(page, begun.tokens, "changed", "demo")
         page.locator(".words-read", has_text="begins with the tokens 懒 女孩").wait_for()
+
+
+@pytest.mark.slow
+def test_models_are_compared_on_one_scale_step_by_step(visit, demo):
+    address, models = demo
+    source = "Tom chases Jerry ."
+    page = visit(start(source) + "&model=attention&model=distracted&model=transformer", at=address)
+    page.set_default_timeout(30_000)
+    page.locator("svg.difference").wait_for()
+    found = {name: model.steps(source, beam_size=1) for name, model in models.items()}
+    bars = page.locator(".probabilities .bar")
+    page.wait_for_function(
+        "count => document.querySelectorAll('.probabilities .bar').length === count",
+        arg=sum(len(each.steps) for each in found.values()),
+    )
+    drawn = sorted(bars.evaluate_all("all => all.map((each) => Number(each.getAttribute('height')))"))
+    wanted = sorted(110 * math.exp(step.log_probability) for each in found.values() for step in each.steps)
+    assert drawn == pytest.approx(wanted, abs=0.01)
+    page.locator("svg.difference").scroll_into_view_if_needed()
+    box = page.locator(".difference .ground").bounding_box()
+    page.mouse.move(box["x"] + 1.5 * box["width"] / 5, box["y"] + 1.5 * box["height"] / 5)
+    first, second = (found[name].steps[1].weights[1] for name in ("attention", "transformer"))
+    assert page.locator("model-comparison .readout").inner_text() == f"追逐, chases: {first - second:+.3f}"
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ import "./heat-map.ts";
 import "./hypotheses.ts";
 import { openingStep } from "./invitation.ts";
 import { commandOf, isTypedInto } from "./keys.ts";
+import "./model-comparison.ts";
 import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
 import { firstSentence } from "./presets.ts";
@@ -295,7 +296,11 @@ export class AttentionPage extends Part {
       </section>
       <div class="panes">${shown.map((pane) => html`<model-pane class="s${this.models.indexOf(pane.info) % 7}" .pane=${pane} .name=${names.get(pane.info.name)}
         .step=${this.stepOf(pane, shown)} .view=${viewOf(state, pane.info)}
-        .sampled=${state.temperature !== null} .version=${version}></model-pane>`)}</div>`;
+        .sampled=${state.temperature !== null} .version=${version}></model-pane>`)}</div>
+      ${shown.length < 2 ? nothing : html`<model-comparison .step=${this.stepOf(shown[0]!, shown)} .version=${version}
+        .models=${shown.map((pane) => ({
+          pane, name: names.get(pane.info.name)!, color: this.models.indexOf(pane.info) % 7, view: viewOf(state, pane.info),
+        }))}></model-comparison>`}`;
   }
 
   /** The chosen step; one is from the start. */
