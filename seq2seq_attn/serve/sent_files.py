@@ -16,8 +16,9 @@ from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.corpora.source import Source
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.results.seen import SeenSource
+from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import read_test
 from seq2seq_attn.runs.model import TrainedModel
 
@@ -118,8 +119,11 @@ def as_line(path: Path) -> str:
     return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
-def sample_files(files: TestFiles | None) -> Sequence[dict[str, Any]]:
-    """Some pairs of the test set with what their files hold; none where these cannot be read, or are large."""
+def sample_files(files: TestFiles | None, say: Say = lambda _: None) -> Sequence[dict[str, Any]]:
+    """Some pairs of the test set with what their files hold, large ones left out.
+
+    None where one cannot be read; `say` is then called with which: the run was moved away from its data, say.
+    """
     if files is None:
         return []
     try:
@@ -131,5 +135,8 @@ def sample_files(files: TestFiles | None) -> Sequence[dict[str, Any]]:
             for path, target in chosen
             if path.stat().st_size <= LONGEST_EXAMPLE
         ]
-    except (UserError, OSError):
-        return []  # the run was moved away from its data
+    except UserError as error:
+        say(f"no examples of the test set: {error}")
+    except OSError as error:
+        say(f"no examples of the test set: {file_of(error, 'a file')}: {error.strerror}")
+    return []

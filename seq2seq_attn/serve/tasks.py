@@ -43,11 +43,12 @@ class ServedModel:
         """The model with its lexicon, if its configuration has a shortlist; both are ready for the first request."""
         trained = replace(model.trained, config=with_files_found(model.config, model.folder))
         test = trained.config.data.test
+        samples: Callable[..., Sequence[dict[str, Any]]] = sample_pairs
         if trained.source.names_files:
-            trained, examples = replace(trained, source=SentFiles(trained.source, trained.reads)), sample_files(test)
+            trained, samples = replace(trained, source=SentFiles(trained.source, trained.reads)), sample_files
         else:
             trained.text_source(f"{name}: serve")
-            examples = sample_pairs(test, lambda text: say(f"{name}: {text}"))
+        examples = samples(test, lambda text: say(f"{name}: {text}"))
         trained = with_lexicon(trained, model.folder, say=say)
         trained.for_inference()
         return cls(name, replace(model, trained=trained), *languages, examples)

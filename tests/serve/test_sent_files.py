@@ -172,8 +172,10 @@ def test_examples_that_are_large_or_missing_are_left_out(model, arrays, monkeypa
     assert ServedModel.load("arrays", model, ("en", "en"), print).examples == []
     monkeypatch.undo()
     Path(arrays[0]).rename(arrays[0] + ".moved")
+    said = []
     try:
-        assert ServedModel.load("arrays", model, ("en", "en"), print).examples == []
+        assert ServedModel.load("arrays", model, ("en", "en"), said.append).examples == []
+        assert said == [f"arrays: no examples of the test set: {arrays[0]}: No such file or directory"]
     finally:
         Path(arrays[0] + ".moved").rename(arrays[0])
 
