@@ -63,6 +63,8 @@ export class HeatMap extends Part {
   declare fits: boolean; // whether the map is scaled down to the window
   declare pointed: Cell | null; // the cell below the pointer
   private readonly room = new Room(this, WIDTH);
+  private cell = 0; // pixels
+  private margin = { left: 0, top: 0 }; // where cells begin: beside the target tokens, and below the source tokens
   private drag: (Cell & { y: number; row: number[]; moved: boolean }) | null = null;
 
   constructor() {
@@ -77,13 +79,10 @@ export class HeatMap extends Part {
     this.pointed = null;
   }
 
-  private get cell(): number {
-    return partSize(this.room.width - this.margin.left - RIGHT, this.source.length, CELL.least, CELL.most);
-  }
-
-  /** Where cells begin: beside the target tokens, and below the source tokens. */
-  private get margin(): { left: number; top: number } {
-    return { left: this.widest(this.target) + 22, top: Math.min(170, this.widest(this.source) + 14) };
+  /** Measured once for each drawing: every cell asks for its size. */
+  protected override willUpdate(): void {
+    this.margin = { left: this.widest(this.target) + 22, top: Math.min(170, this.widest(this.source) + 14) };
+    this.cell = partSize(this.room.width - this.margin.left - RIGHT, this.source.length, CELL.least, CELL.most);
   }
 
   private widest(tokens: readonly string[]): number {
