@@ -159,11 +159,13 @@ def test_the_story_is_scrolled_and_each_screen_does_its_one_thing(visit, theater
     weights = [weight for step in steps for weight in step.layers[1].weights[2]]
     assert [float(text) for text in drawn] == pytest.approx([each for each in weights if each >= 0.005], abs=0.0051)
 
-    page.locator("#story-vector").focus()
+    page.evaluate("document.activeElement.blur()")
     page.evaluate("scrollTo(0, 0)")
     page.wait_for_function("() => document.querySelector('.dots [aria-current=step]').textContent === '1'")
-    page.keyboard.press("PageDown")
-    page.wait_for_function("() => document.activeElement.id === 'story-breaks'")
+    for name in ("vector", "breaks"):  # below the opening, and the next one
+        page.keyboard.press("PageDown")
+        page.wait_for_function("name => document.activeElement.id === `story-${name}`", arg=name)
+        page.wait_for_function("() => document.activeElement.closest('.screen').getBoundingClientRect().top < 60")
     page.get_by_role("button", name="中文").click()
     page.get_by_role("heading", name="它在哪里失败").wait_for()
     page.wait_for_function("() => location.hash === '#story?language=zh'")

@@ -33,6 +33,7 @@ export class AttentionBands extends Part {
     languages: { attribute: false },
     glosses: { attribute: false },
     focusStep: { attribute: false },
+    most: { attribute: false },
     hovered: { state: true },
     drag: { state: true },
   };
@@ -44,6 +45,7 @@ export class AttentionBands extends Part {
   declare languages: Labels;
   declare glosses: ReadonlyMap<string, string>; // English, of tokens
   declare focusStep: number | null;
+  declare most: number; // pixels from the source to the target
   declare hovered: { side: "source" | "target"; place: number } | null;
   declare drag: Drag | null;
   private revealed = ""; // what the figure was scrolled to
@@ -52,12 +54,13 @@ export class AttentionBands extends Part {
   constructor() {
     super();
     this.glosses = NO_GLOSSES;
+    this.most = HEIGHT.most;
     this.hovered = null;
     this.drag = null;
   }
 
   private get height(): number {
-    return Math.min(HEIGHT.most, Math.max(HEIGHT.least, HEIGHT.share * this.room.width));
+    return Math.min(this.most, Math.max(HEIGHT.least, HEIGHT.share * this.room.width));
   }
 
   private widths(tokens: readonly string[]): number[] {

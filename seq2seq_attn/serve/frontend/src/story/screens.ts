@@ -91,12 +91,13 @@ function vector(story: Story): TemplateResult {
       const equal = found.source.map(() => 1 / found.source.length);
       const ignore = chosenBy(() => undefined);
       return html`<div class="funnel" @focus-step=${ignore}>
-        <attention-bands .model=${model.name} .source=${found.source} .target=${["C"]} .weights=${[equal]} .edited=${NO_STEPS} .languages=${languages} .focusStep=${null}></attention-bands>
-        <attention-bands .model=${model.name} .source=${["C"]} .target=${target} .weights=${target.map(() => [1])} .edited=${NO_STEPS} .languages=${languages} .focusStep=${null}></attention-bands></div>`;
+        <attention-bands .model=${model.name} .source=${found.source} .target=${["C"]} .weights=${[equal]} .edited=${NO_STEPS} .languages=${languages} .focusStep=${null} .most=${FUNNEL}></attention-bands>
+        <attention-bands .model=${model.name} .source=${["C"]} .target=${target} .weights=${target.map(() => [1])} .edited=${NO_STEPS} .languages=${languages} .focusStep=${null} .most=${FUNNEL}></attention-bands></div>`;
     })}`;
 }
 
 const NO_STEPS: ReadonlySet<number> = new Set();
+const FUNNEL = 130; // pixels to C, and from it: both are seen at once on a projector
 
 // 2
 

@@ -42,11 +42,12 @@ export class StoryPage extends Part {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.addEventListener("keydown", this.turn);
+    document.addEventListener("keydown", this.turn); // wherever the focus is
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
+    document.removeEventListener("keydown", this.turn);
     this.leaving.abort();
     this.observer?.disconnect();
   }
@@ -141,10 +142,13 @@ export class StoryPage extends Part {
     section.querySelector<HTMLElement>("h3")!.focus({ preventScroll: true });
   }
 
-  /** Page keys go from screen to screen. */
+  /** Page keys go from screen to screen: down to the present one, if it is below the opening. */
   private readonly turn = (event: KeyboardEvent): void => {
-    const next = this.screen + ({ PageDown: 1, PageUp: -1 }[event.key] ?? 0);
-    if (next === this.screen || next < 0 || next >= SCREENS.length || (event.target as Element).matches("input")) return;
+    const by = { PageDown: 1, PageUp: -1 }[event.key];
+    if (by === undefined || (event.target as Element).matches("input, textarea, select")) return;
+    const isBelow = this.sections[this.screen]!.getBoundingClientRect().top > innerHeight / 6;
+    const next = by === 1 && isBelow ? this.screen : this.screen + by;
+    if (next < 0 || next >= SCREENS.length) return;
     event.preventDefault();
     this.show(next);
   };
