@@ -69,13 +69,18 @@ def fill_in(tree: Path, url: str) -> None:
     setup.write_text(setup.read_text(encoding="utf-8").replace("license = MIT\n", urls, 1), encoding="utf-8")
 
 
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpacks an archive; the argument `filter` is in the last releases of Python 3.10 and 3.11 alone."""
+    with tarfile.open(archive) as files:
+        files.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+
+
 def prepared(folder: Path, url: str) -> Path:
     """The committed files in this folder, with the address of the repository filled in."""
     archive = folder / "committed.tar"
     subprocess.run(["git", "archive", "--output", archive, "HEAD"], cwd=ROOT, check=True)
     tree = folder / "tree"
-    with tarfile.open(archive) as files:
-        files.extractall(tree, filter="data")
+    unpack(archive, tree)
     if url:
         fill_in(tree, url)
     return tree
@@ -113,8 +118,7 @@ def check_links(wheel: Path) -> None:
 
 def check_installation(folder: Path, sdist: Path) -> None:
     """From the unpacked sdist, with the packages of this environment: installed, run and tested."""
-    with tarfile.open(sdist) as files:
-        files.extractall(folder / "unpacked", filter="data")
+    unpack(sdist, folder / "unpacked")
     (tree,) = (folder / "unpacked").iterdir()
     environment = folder / "venv"
     venv.create(environment, with_pip=True)

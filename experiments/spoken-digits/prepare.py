@@ -38,7 +38,8 @@ def main(arguments: list[str] | None = None) -> None:
     folder = parser.parse_args(arguments).folder
     if not (folder / "recordings").exists():  # as in a clone of the repository of the recordings
         with tarfile.open(folder / "recordings.tar") as archive:
-            archive.extractall(folder, filter="data")
+            # The argument `filter` is in the last releases of Python 3.10 and 3.11 alone.
+            archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     recordings = sorted((folder / "recordings").glob("*.wav"))
     draw = np.random.default_rng(SEED)
     for part, indices in PARTS.items():

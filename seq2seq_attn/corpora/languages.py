@@ -1,8 +1,9 @@
-"""The codes of languages: one for each language, whichever way it is written, and those with rules of Moses."""
+"""The codes of languages, one for each however it is written, and those with rules of Moses; scripts without spaces."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 # Each language: its code, which is that of ISO 639-1 if it has one; other codes, of ISO 639-2 and 639-3, and codes of
 # countries that are often written instead; its English names.
@@ -81,3 +82,13 @@ def without_rules(code: str) -> str | None:
     if code in MOSES:
         return None
     return f"the rules of Moses are for the languages {', '.join(MOSES)}; {code!r} is none of them"
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether a text begins in a script that puts no spaces between words, such as Chinese, Japanese or Thai.
+
+    >>> is_unspaced("猫"), is_unspaced("cat")
+    (True, False)
+    """
+    scripts = "CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"
+    return bool(text) and unicodedata.name(text[0], "").startswith(scripts)

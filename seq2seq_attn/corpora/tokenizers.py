@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -18,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 
-from seq2seq_attn.corpora.languages import language_code, without_rules
+from seq2seq_attn.corpora.languages import is_unspaced, language_code, without_rules
 from seq2seq_attn.corpora.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from seq2seq_attn.errors import UserError
 
@@ -98,16 +97,6 @@ class Tokenizer(ABC):
     def options(self) -> dict[str, Any]:
         """The constructor's arguments: values that JSON can hold, or bytes that are saved to a file of their own."""
         return {"protected": list(self.protected)} if self.protected else {}
-
-
-def is_unspaced(text: str) -> bool:
-    """Whether a text begins in a script that puts no spaces between words, such as Chinese, Japanese or Thai.
-
-    >>> is_unspaced("猫"), is_unspaced("cat")
-    (True, False)
-    """
-    scripts = "CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"
-    return bool(text) and unicodedata.name(text[0], "").startswith(scripts)
 
 
 def word_of_character(line: str) -> list[int]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from seq2seq_attn.corpora.tokenizers import is_unspaced
+from seq2seq_attn.corpora.languages import is_unspaced
 from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK, Vocabulary
 
 _LONGEST = 100  # characters of a word that is looked up in other forms, so that no input takes long

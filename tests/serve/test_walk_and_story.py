@@ -61,6 +61,7 @@ def test_the_walk_says_where_weights_do_not_sum_to_one(visit):
 
 def test_the_walk_goes_on_with_the_numbers_of_a_step(visit, model):
     page = visit("translate?source=a%20b%20c&step=1@backwards")
+    page.get_by_role("heading", name="Step 2").wait_for()  # until it is decoded, the last step before it is shown
     page.get_by_role("button", name="Walk with these numbers").click()
     page.locator("walk-page .given").wait_for()
     steps, plane = model.steps("a b c", beam_size=1), model.value_plane("a b c")
