@@ -20,7 +20,7 @@ from pydantic import BaseModel
 import seq2seq_attn
 from seq2seq_attn import attention, testing
 from seq2seq_attn.analysis import neighbors, other_models, stepwise, value_plane, verify
-from seq2seq_attn.api import answers, catalog, data, experiments, heads, scores, view
+from seq2seq_attn.api import answers, catalog, comparison, data, heads, scores, view
 from seq2seq_attn.cli import PROGRAM
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.comparison.experiment import Experiment
@@ -47,7 +47,7 @@ RESULTS = {
     value_plane: ["ValuePlane"],
     scores: ["Scores"],
     verify: ["Verification", "VerifiedItem"],
-    experiments: ["ComparisonTable"],
+    comparison: ["ComparisonTable"],
     catalog: ["Catalog", "Entry"],
     testing: testing.__all__,
     steps: ["Walk", "WalkStep"],
