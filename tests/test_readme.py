@@ -201,6 +201,7 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
         "digit-strings",
         "ladder",
         "normalizers",
+        "pictograms",
         "precision",
         "recipe",
         "tatoeba-en-fr",
