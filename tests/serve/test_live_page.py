@@ -928,8 +928,8 @@ def test_axe_finds_nothing_serious_and_the_page_fits_the_window(visit, several, 
     found = page.evaluate("async () => (await axe.run()).violations")
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
     assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []
-    if tab == "story":  # an untrained Transformer writes nothing, so the example stands for its self-attention
-        assert page.locator("[data-screen=self] .vector-of").count() == 4
+    if tab == "story":  # its self-attention, or an example in its place if this Transformer writes nothing
+        page.locator("[data-screen=self] :is(svg.heat-map, .vector-of)").first.wait_for()
         visit.problems.clear()  # the browser notes the answer 400
 
 
