@@ -67,16 +67,27 @@ def normalizers_for(model: TrainedModel) -> list[str]:
     return replacement_normalizers() if has_scores and all(has_scores) else []
 
 
+def check_layer(model: IntervenedModel, layer: int) -> None:
+    """UserError if the decoder does not read the source in this layer."""
+    if not 0 <= layer < len(model.heads):
+        raise UserError(f"layer {layer}: this model reads the source in layers 0 to {len(model.heads) - 1}")
+
+
+def check_head(head: int, heads: int) -> None:
+    """UserError if there is no such head among this many."""
+    if not 0 <= head < heads:
+        raise UserError(f"head {head}: this model has heads 0 to {heads - 1}")
+
+
 def check_interventions(interventions: Sequence[Intervention], model: IntervenedModel, states: int) -> None:
     """UserError if an intervention does not fit the model, or a source with this many states."""
-    layers = len(model.heads)
-    if interventions and not layers:
+    if interventions and not model.heads:
         raise UserError(NO_WEIGHTS)
     for each in interventions:
-        if each.layer is not None and each.layer >= layers:
-            raise UserError(f"layer {each.layer}: this model reads the source in layers 0 to {layers - 1}")
-        if each.head is not None and each.head >= min(model.heads):
-            raise UserError(f"head {each.head}: this model has heads 0 to {min(model.heads) - 1}")
+        if each.layer is not None:
+            check_layer(model, each.layer)
+        if each.head is not None:
+            check_head(each.head, min(model.heads))
         reads_nothing = each.replace == "nothing" or (each.weights is not None and not any(each.weights))
         if (reads_nothing or each.replace == "sentence") and not model.model.sums_values:
             raise UserError(

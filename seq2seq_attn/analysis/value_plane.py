@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2seq_attn.analysis.attention_files import NO_WEIGHTS
+from seq2seq_attn.analysis.step_interventions import check_head, check_layer
 from seq2seq_attn.analysis.stepwise import source_item, source_tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.intervened import IntervenedModel
@@ -39,10 +40,8 @@ def value_plane(model: TrainedModel, source: str | Sequence[str], layer: int = 0
     opened = IntervenedModel(model.fused)
     if not opened.heads:
         raise UserError(NO_WEIGHTS)
-    if not 0 <= layer < len(opened.heads):
-        raise UserError(f"layer {layer}: this model reads the source in layers 0 to {len(opened.heads) - 1}")
-    if not 0 <= head < opened.heads[layer]:
-        raise UserError(f"head {head}: this model has heads 0 to {opened.heads[layer] - 1}")
+    check_layer(opened, layer)
+    check_head(head, opened.heads[layer])
     memory = opened.model.encode(model.source.collate([source_item(model, source)]).to(model.device))
     first = torch.tensor([model.fused.start_token], device=model.device)
     _, attended = opened.step(first, opened.model.start(memory), memory)

@@ -104,8 +104,7 @@ class SentFiles(FrontEnd):
 
 def seen(model: TrainedModel, source: str | Sequence[str]) -> dict[str, Any]:
     """What a client shows of a source that is not text (`answers.SeenRecord`); nothing of text."""
-    display = model.display(source) if isinstance(source, str) else None
-    if display is None or not isinstance(source, str):
+    if not isinstance(source, str) or (display := model.display(source)) is None:
         return {}
     found = SeenSource.of(display, len(model.source_labels(source)))
     sound = None if found.sound is None else f"data:audio/wav;base64,{found.sound}"
