@@ -64,11 +64,6 @@ class Tokens(NamedTuple):
         """(M,) int64: the tokens, row by row."""
         return self.tokens.flatten().index_select(0, self.places)
 
-    @property
-    def counted(self) -> Tensor | None:
-        """(M,) bool: which of the `places` count; None: all of them."""
-        return None
-
     def to(self: _Tokens, device: torch.device | str) -> _Tokens:
         """The record with its tokens on the device; the lengths stay on the CPU, where packing needs them."""
         return self._replace(tokens=self.tokens.to(device, non_blocking=True))

@@ -31,9 +31,6 @@ class Loss(NamedTuple):
     tokens: int  # their number, padding excluded
 
 
-IGNORED = -100  # the target that `torch.nn.functional.cross_entropy` leaves out
-
-
 class Head(nn.Module, ABC):
     """p(y_i | y_1 .. y_{i-1}, X), from what the decoder computed and, if the head copies, from the source itself.
 
@@ -71,7 +68,6 @@ class Head(nn.Module, ABC):
         targets: Tensor,
         memory: Any = None,
         label_smoothing: float = 0.0,
-        counted: Tensor | None = None,
     ) -> Loss:
         """Cross-entropy with label smoothing, and -log p(target).
 
@@ -80,14 +76,11 @@ class Head(nn.Module, ABC):
 
         Args:
             read: What predicts M tokens.
-            targets: Their ids (M,) int64.
+            targets: Their ids (M,) int64; those that are -100 add nothing to either sum.
             memory: As for `forward`.
             label_smoothing: e.
-            counted: Which tokens count (M,) bool; all by default.
         """
         logits = self(read, memory)
-        if counted is not None:
-            targets = targets.masked_fill(~counted, IGNORED)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         total = F.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
         return Loss(total, F.cross_entropy(logits.detach(), targets, reduction="sum"), len(targets))

@@ -29,7 +29,7 @@ from seq2seq_attn.models.seq2seq import Memory, Step
 from seq2seq_attn.ops.autograd import first_derivative_only
 from seq2seq_attn.ops.form import Form, changed, is_reference
 from seq2seq_attn.ops.host import is_out_of_memory
-from seq2seq_attn.ops.loss import FusedSoftmaxHead
+from seq2seq_attn.ops.loss import IGNORED, FusedSoftmaxHead
 from seq2seq_attn.ops.native.build import warn_of_no_kernels
 from seq2seq_attn.ops.recurrent import FusedRecurrentEncoder
 
@@ -43,7 +43,7 @@ _Outcome = TypeVar("_Outcome")
 
 
 class FixedTokens(Tokens):
-    """Sentences whose lengths are on the device: all positions are `places`, and tokens are those that count."""
+    """Sentences whose lengths are on the device: all positions are `places`, at which padding is `IGNORED`."""
 
     @classmethod
     def of(cls, given: Tokens, sentences: int, positions: int, least: int) -> FixedTokens:
@@ -64,11 +64,7 @@ class FixedTokens(Tokens):
 
     @property
     def at_places(self) -> Tensor:
-        return self.tokens.flatten()
-
-    @property
-    def counted(self) -> Tensor:
-        return self.is_token.flatten()
+        return self.tokens.masked_fill(~self.is_token, IGNORED).flatten()
 
 
 class Replayed:

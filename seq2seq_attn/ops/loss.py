@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from seq2seq_attn.models.head import IGNORED, Loss, Read, SoftmaxHead
+from seq2seq_attn.models.head import Loss, Read, SoftmaxHead
 from seq2seq_attn.models.heads.pointer_generator import CopiedTokens, PointerGeneratorHead
 from seq2seq_attn.models.replace import with_parts
 from seq2seq_attn.ops import native
@@ -29,6 +29,7 @@ from seq2seq_attn.ops.layers import Linear, add_weight_gradient_, pad_rows_for, 
 ROWS = 256  # tokens whose logits exist at a time: with fewer, adding up the weight's gradient costs more than it saves
 MOST_LOGITS = 1 << 25  # at a time, on other devices and of heads that recompute them: 128 MB in fp32
 CHUNK_VALUES = 1 << 18  # logits per chunk of `softmax_` on a CPU without kernels: 1 MB in fp32
+IGNORED = -100  # the target that `torch.nn.functional.cross_entropy` leaves out
 BLOCKS = 16  # of rows: the kernel sums each separately, so that results do not depend on the number of threads
 
 
@@ -43,12 +44,11 @@ class FusedSoftmaxHead(Form, SoftmaxHead):
         targets: Tensor,
         memory: Any = None,
         label_smoothing: float = 0.0,
-        counted: Tensor | None = None,
     ) -> Loss:
         if type(self.projection) is not Linear or self.projection.bias is None:
-            return super().loss(read, targets, memory, label_smoothing, counted)
+            return super().loss(read, targets, memory, label_smoothing)
         weight, bias = self.projection.weight, self.projection.bias
-        loss, negative = fused_loss(read.features, weight, bias, targets, label_smoothing, counted=counted)
+        loss, negative = fused_loss(read.features, weight, bias, targets, label_smoothing)
         return Loss(loss, negative, len(targets))
 
     def r_drop_loss(
@@ -81,11 +81,8 @@ class ChunkedPointerGeneratorHead(Form, PointerGeneratorHead):
         targets: Tensor,
         memory: CopiedTokens | None = None,
         label_smoothing: float = 0.0,
-        counted: Tensor | None = None,
     ) -> Loss:
         whole = super().loss
-        if counted is not None:
-            targets = targets.masked_fill(~counted, IGNORED)
 
         def loss(read: Read, targets: Tensor, memory: CopiedTokens | None) -> Loss:
             return whole(read, targets, memory, label_smoothing)
@@ -151,12 +148,11 @@ def fused_loss(
     targets: Tensor,
     label_smoothing: float,
     divergence: float = 0.0,
-    counted: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """`smoothed_loss` of the logits W x + b as one autograd node: weight (V, R), bias (V,).
 
     With a `divergence` above 0, rows 2i and 2i + 1 are predictions p and q of the same token, and `divergence` times
-    KL(p ‖ q) + KL(q ‖ p) is added. Without one, rows may be left out: those that are not `counted` (M,).
+    KL(p ‖ q) + KL(q ‖ p) is added. Without one, rows may be left out: those whose target is `IGNORED`.
 
     Products have autocast's dtype if it is enabled; everything else is computed in fp32 or better. ValueError: there
     are not as many targets as rows of features.
@@ -164,7 +160,7 @@ def fused_loss(
     if len(features) != len(targets):
         raise ValueError(f"{len(features)} rows of features need as many targets, got {len(targets)}")
     loss, nll = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-        features, weight, bias, targets, label_smoothing, divergence, counted
+        features, weight, bias, targets, label_smoothing, divergence
     )
     return loss, nll
 
@@ -179,7 +175,6 @@ class _VocabularyLoss(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         divergence: float,
-        counted: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         device = features.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
@@ -189,7 +184,8 @@ class _VocabularyLoss(torch.autograd.Function):
             w, b = weight.to(dtype), bias.to(sum_dtype)
             x = pad_rows_for(features.to(dtype), w)
             rows_given, words = len(features), len(w)
-            share = None if counted is None else counted.to(sum_dtype)  # of each row: 1, or 0 if it is left out
+            share = None if divergence else share_of(targets, sum_dtype)
+            targets = targets if share is None else targets.clamp(min=0)
             tokens: Any = rows_given if share is None else share.sum()
             target_logits, nll, divergences = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(3))
             sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
@@ -244,7 +240,16 @@ class _VocabularyLoss(torch.autograd.Function):
     @first_derivative_only
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, bias = ctx.saved_tensors
-        return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None, None, None
+        return features * grad_loss.to(features.dtype), weight * grad_loss, bias * grad_loss, None, None, None
+
+
+def share_of(targets: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """(M,) of each row: 1, or 0 if its target is `IGNORED`; None if no row can be left out.
+
+    An accelerator is not asked whether there is such a row, because the program would wait for the answer.
+    """
+    counts = targets != IGNORED
+    return None if targets.device.type == "cpu" and bool(counts.all()) else counts.to(dtype)
 
 
 def softmax_(

@@ -22,14 +22,13 @@ class _Predicted(NamedTuple):
     read: Read
     memory: Any  # of the head
     targets: Tensor  # (M,)
-    counted: Tensor | None  # (M,)
     weights: Tensor | None  # (B, T, S)
 
 
 def token_loss(model: Seq2Seq, batch: Batch) -> Loss:
     """-log p(target)."""
-    read, memory, targets, counted, _ = _decode(model, batch)
-    return _head_loss(model, read, targets, memory, 0.0, counted)
+    read, memory, targets, _ = _decode(model, batch)
+    return model.head.loss(read, targets, memory)
 
 
 def training_loss(model: Seq2Seq, batch: Batch, config: TrainingConfig) -> Loss:
@@ -41,12 +40,12 @@ def training_loss(model: Seq2Seq, batch: Batch, config: TrainingConfig) -> Loss:
     with_weights = guided is not None or config.coverage_loss > 0
     # R-Drop compares two dropout masks. One pass over twice the rows is faster than two passes.
     batch = batch.twice() if config.r_drop else batch
-    read, memory, targets, counted, weights = _decode(model, batch, with_weights)
+    read, memory, targets, weights = _decode(model, batch, with_weights)
     if config.r_drop:
         targets = targets[: len(targets) // 2]
         loss = model.head.r_drop_loss(read, targets, config.r_drop, memory, smoothing)
     else:
-        loss = _head_loss(model, read, targets, memory, smoothing, counted)
+        loss = model.head.loss(read, targets, memory, smoothing)
     if weights is None:
         return loss
     of_weights = weights.new_zeros(())
@@ -78,17 +77,8 @@ def _decode(model: Seq2Seq, batch: Batch, with_weights: bool = False) -> _Predic
     return _Predicted(
         *model.reads(decoded, memory, target.places),
         target.at_places,
-        target.counted,
         decoded.weights if with_weights else None,
     )
-
-
-def _head_loss(
-    model: Seq2Seq, read: Read, targets: Tensor, memory: Any, smoothing: float, counted: Tensor | None
-) -> Loss:
-    if counted is None:  # a head of a user's own need not know of such rows
-        return model.head.loss(read, targets, memory, smoothing)
-    return model.head.loss(read, targets, memory, smoothing, counted)
 
 
 @torch.no_grad()
