@@ -35,6 +35,7 @@ def error_of(connection):
     return int(head.split()[1]), json.loads(body)["error"]
 
 
+@pytest.mark.slow
 def test_where_no_descriptor_is_left_one_line_says_so_and_requests_are_answered(start, connect):
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

@@ -156,6 +156,7 @@ def test_a_typed_sentence_is_translated_with_its_weights(visit, model):
     assert state(page) == {"source": "c a b", "step": "1@backwards"}
 
 
+@pytest.mark.slow
 def test_spaces_and_the_caret_stay_while_a_sentence_is_typed(visit, model):
     """A pause at the end of a word translates what is there; what is typed next begins after the space."""
     page = visit()
@@ -172,6 +173,7 @@ def test_spaces_and_the_caret_stay_while_a_sentence_is_typed(visit, model):
     assert page.locator("#source").input_value() == "a c c b"
 
 
+@pytest.mark.slow
 def test_what_failed_is_said_in_a_line_and_asked_for_again_while_the_figures_stay(visit, model):
     page = visit(start("a b"))
     wait_for_tokens(page, model.steps("a b", beam_size=1).tokens)
@@ -216,6 +218,7 @@ def test_what_failed_is_said_in_a_line_and_asked_for_again_while_the_figures_sta
     visit.problems.clear()  # the browser notes the failures
 
 
+@pytest.mark.slow
 def test_what_a_link_says_is_kept_as_far_as_it_can_be_read(visit, model):
     broken = {"backwards": {"prefix": "b", "interventions": [None, 7]}, "other": {"prefix": "c", "interventions": []}}
     page = visit(start("c a", beam="0", edits=json.dumps(broken), model="unknown"))
@@ -230,6 +233,7 @@ def test_what_a_link_says_is_kept_as_far_as_it_can_be_read(visit, model):
     assert "Left out" not in page.inner_text("main")
 
 
+@pytest.mark.slow
 def test_another_sentence_or_search_keeps_settings_and_what_is_typed_while_the_server_is_slow(visit, model):
     page = visit(start(step="1@backwards"))
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
@@ -279,6 +283,7 @@ def test_a_dragged_weight_gives_what_the_same_intervention_gives_in_python(visit
     shows(page, before, 0)
 
 
+@pytest.mark.slow
 def test_changes_are_undone_and_redone_by_the_browser_by_keys_and_from_a_list(visit, model):
     page = visit(start(step="0@backwards"))
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
@@ -312,6 +317,7 @@ def test_changes_are_undone_and_redone_by_the_browser_by_keys_and_from_a_list(vi
     assert listed.count() == 3
 
 
+@pytest.mark.slow
 def test_the_page_is_presented_with_a_code_of_its_link_and_help_on_keys(visit, model):
     page = visit(start(step="0@backwards"), permissions=["clipboard-read", "clipboard-write"])
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
@@ -342,6 +348,7 @@ def test_the_page_is_presented_with_a_code_of_its_link_and_help_on_keys(visit, m
     assert page.locator("#source").is_visible()
 
 
+@pytest.mark.slow
 def test_the_first_printed_page_has_the_figures_with_their_words(visit, model):
     page = visit(start(step="0@backwards"), viewport={"width": 794, "height": 1123})  # A4
     wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
@@ -424,6 +431,7 @@ def test_the_first_screen_invites_to_a_drag_that_changes_the_sentence(visit, dem
     assert page.locator(".invite").count() == 0
 
 
+@pytest.mark.slow
 def test_a_long_sentence_is_scrolled_to_its_step_and_nothing_is_cut_without_a_sign(visit, demo):
     address, models = demo
     page = visit(at=address, viewport={"width": 1280, "height": 720})
@@ -485,6 +493,7 @@ def test_a_model_without_attention_has_its_one_vector_and_heads_are_thumbnails(v
     assert values(page, "model-pane:has(head-grid button) .numbers data") == pytest.approx(wanted, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_words_that_are_not_read_as_they_are_written_are_marked_and_known_ones_offered(visit, listening):
     """Of a student's sentences; then pasted lines, a beginning without spaces, and the search of the run."""
     own = ServedModel.load("demo", searching(s2s.load("demo"), beam_size=3, length_penalty=0.5), ("en", "zh"), print)

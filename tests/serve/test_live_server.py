@@ -289,6 +289,7 @@ def answers_alone(model, count, longest=12):
     return {line: (alone(line, beam_size=1), alone(line)) for line in lines}
 
 
+@pytest.mark.slow
 def test_under_load_every_answer_is_the_one_given_alone(live, model):
     alone = answers_alone(model, 40)
     with live() as address:
@@ -329,6 +330,7 @@ def test_the_load_driver_measures_a_server(live, tmp_path):
         assert 0 < record["p50_ms"] <= record["p95_ms"] <= record["p99_ms"]
 
 
+@pytest.mark.slow
 def test_at_sigterm_new_requests_get_503_and_running_ones_end_or_at_a_second_signal_get_503(start):
     started, address = start("--grace", "60")
     answer = httpx.post(f"{address}/translate", json={"q": "a", "source": "en", "target": "de"})

@@ -195,6 +195,7 @@ def shown_tokens(page, wanted):
     )
 
 
+@pytest.mark.slow
 def test_the_page_shows_examples_and_files_of_a_users_own_with_what_each_step_read(visit, model, arrays, tmp_path):
     page = visit()
     first, other = model.steps(arrays[0]), model.steps(arrays[5])

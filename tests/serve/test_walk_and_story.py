@@ -22,6 +22,7 @@ def number(page, selector):
     return numbers(page, selector)[-1]
 
 
+@pytest.mark.slow
 def test_the_plane_of_the_walk_is_legible_and_adds_its_arrows_up_to_c(visit):
     """With C at the place of a word, and all words close together at the edge of the plane."""
     page = visit("walk?normalizer=hard&keys=3,3;2.95,3;3,2.9;2.8,3", reduced_motion="reduce")
@@ -102,6 +103,7 @@ def softmax(scores):
     return [part / sum(parts) for part in parts]
 
 
+@pytest.mark.slow
 def test_the_story_is_scrolled_and_each_screen_does_its_one_thing(visit, theater, shipped):
     page = visit("story", at=theater, locale="en-US", reduced_motion="reduce")
     source = "Tom chases Jerry ."

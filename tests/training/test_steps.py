@@ -102,11 +102,12 @@ def test_an_epoch_of_accumulated_batches_has_fewer_steps_and_its_last_one_has_wh
     ids=str,
 )
 def test_it_resumes_within_an_epoch_to_the_same_bits(tmp_path, monkeypatch, recipe):
-    monkeypatch.setattr(loop, "INTERVAL", 0.0)
-    monkeypatch.setattr(loop, "SHARE", 1e9)
     options = {"max_epochs": 2, "batch_size": 8} | recipe
     whole, expected = run(tmp_path / "whole", small_model(**DROPOUT), **options)
-    run_until(4 if "accumulate" in recipe else 9, monkeypatch, tmp_path / "parts", **options)
+    with monkeypatch.context() as patch:  # a checkpoint after every step
+        patch.setattr(loop, "INTERVAL", 0.0)
+        patch.setattr(loop, "SHARE", 1e9)
+        run_until(4 if "accumulate" in recipe else 9, monkeypatch, tmp_path / "parts", **options)
     parts, fitted = run(tmp_path / "parts", small_model(**DROPOUT), resume=True, **options)
     assert_same_trainings(tmp_path, (whole, expected), (parts, fitted))
 
