@@ -10,7 +10,7 @@ import re
 import nox
 
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "jaxtyping", "beartype", "tensorboard", "torchtext==0.6.0"]
-TESTS = ["attention", "models", "ops", "search", "training", "evaluation", "text", "test_saved.py"]
+TESTS = ["attention", "corpora", "evaluation", "models", "ops", "search", "training"]
 TESTS += ["cli/test_train_command.py", "cli/test_translate_command.py"]
 
 

@@ -31,6 +31,13 @@ def test_the_files_that_follow_a_sentence_are_there():
     assert [path for path in named if path not in MODULES] == []
 
 
+def test_the_tests_that_the_matrix_runs_are_there():
+    lists = re.findall(r"^TESTS \+?= (.+)$", (ROOT / "noxfile.py").read_text(), flags=re.MULTILINE)
+    named = [path for each in lists for path in ast.literal_eval(each)]
+    assert named
+    assert [path for path in named if not (ROOT / "tests" / path).exists()] == []
+
+
 def test_speed_is_behind_one_door():
     """Kernels, oneDNN's operators and branches on the device are in ops/."""
     words = re.compile(r"ops import native|ops\.native|mkldnn|onednn|device\.type *[!=]=|\.is_cuda|\.is_cpu")
