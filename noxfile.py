@@ -10,6 +10,7 @@ import re
 import nox
 
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "jaxtyping", "beartype", "tensorboard", "torchtext==0.6.0"]
+TOOLS += ["rouge-score"]
 TESTS = ["attention", "corpora", "evaluation", "models", "ops", "search", "training"]
 TESTS += ["cli/test_train_command.py", "cli/test_translate_command.py"]
 
@@ -28,6 +29,6 @@ def lower_bounds():
 def tests(session, torch, others):
     """The rooms that depend on torch or on the data's libraries, and two commands."""
     session.install(f"torch=={torch}+cpu")
-    wanted = lower_bounds() if others == "oldest" else ["--constraint", "constraints.txt", "."]
-    session.install("--only-binary=:all:", "--no-binary=sacremoses,seq2seq_attn", *wanted, *TOOLS)
+    wanted = lower_bounds() if others == "oldest" else ["--constraint", "constraints.txt"]
+    session.install("--only-binary=:all:", "--no-binary=sacremoses,seq2seq_attn,rouge-score", *wanted, ".", *TOOLS)
     session.run("python", "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *(f"tests/{each}" for each in TESTS))
