@@ -118,7 +118,7 @@ def check_command(words: list[str]) -> None:
 # Input files
 
 BASIC = [f"{part}.{side}" for part in ("train", "dev", "test") for side in ("en", "de")] + ["test.align"]
-COUNTS = {"all": 3000, "train": 150, "dev": 9}  # any other name: those of `test`
+COUNTS = {"all": 3000, "train": 60, "dev": 9}  # any other name: those of `test`
 
 
 def tiny(**training: object) -> dict[str, object]:
@@ -176,7 +176,7 @@ def _write(path: Path) -> None:
     if kind in ("en", "de", "zh", "tok"):
         # Words of random letters: enough different pieces for a vocabulary of 8,000.
         sentences = [
-            " ".join("".join(draw.choices("abcdefghijklmnop", k=8)) for _ in range(20 if count > 9 else 4))
+            " ".join("".join(draw.choices("abcdefghijklmnop", k=8)) for _ in range(6 if count > 9 else 4))
             for _ in range(count)
         ]
         if kind in ("de", "zh"):  # no target is a copy of its source
