@@ -270,7 +270,7 @@ def demo(
     if quick:
         say(f"next: {shlex.join([*_as_started(), 'demo'])}")
     elif (run := found.run(found.results.best.name)).exists():
-        say(f"next: echo 'Tom chases Jerry' | {shlex.join([*_as_started(), 'translate', str(run)])}")
+        say(f"next: echo 'Tom chases Jerry.' | {shlex.join([*_as_started(), 'translate', str(run)])}")
     _fail_if_incomplete(found)
 
 

@@ -116,7 +116,7 @@ def translate(
 
     Examples:
         seq2seq-attn translate runs/x test.en > test.de
-        echo 'Tom chases Jerry' | seq2seq-attn translate demo
+        echo 'Tom chases Jerry.' | seq2seq-attn translate demo
         seq2seq-attn translate runs/x test.en.gz --beam-size 10 --n-best 3 > test.nbest
         seq2seq-attn translate runs/x test.en --n-best 5 --json --attention attention.jsonl > test.jsonl
         seq2seq-attn translate runs/x test.en --ensemble runs/y --ensemble runs/z > test.de
