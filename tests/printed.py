@@ -174,7 +174,7 @@ def _write(path: Path) -> None:
     kind = name.rpartition(".")[2]
     count = COUNTS.get(name.partition(".")[0], 7)
     if kind in ("en", "de", "zh", "tok"):
-        # Words of random letters: enough different pieces for a vocabulary of 8,000.
+        # Words of random letters: enough different pieces for the vocabularies that the pages name.
         sentences = [
             " ".join("".join(draw.choices("abcdefghijklmnop", k=8)) for _ in range(6 if count > 9 else 4))
             for _ in range(count)
