@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -186,6 +187,7 @@ class _VocabularyLoss(torch.autograd.Function):
             rows_given, words = len(features), len(w)
             share = None if divergence else share_of(targets, sum_dtype)
             targets = targets if share is None else targets.clamp(min=0)
+            counted = x if share is None else x * F.pad(share, (0, len(x) - rows_given)).to(dtype)[:, None]
             tokens: Any = rows_given if share is None else share.sum()
             target_logits, nll, divergences = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(3))
             sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
@@ -207,19 +209,17 @@ class _VocabularyLoss(torch.autograd.Function):
                     divergences += kl
                 else:
                     log_probabilities, part = softmax_(logits[: len(labels)], b, labels, 1 - smoothing, own)
-                nll -= log_probabilities.sum()
+                nll -= log_probabilities.sum() if own is None else log_probabilities @ own
                 sums += part
                 if gradients is not None:
                     grad_features, grad_weight = gradients
                     logits[len(labels) :] = 0  # the others are now their gradient, but for the uniform part
                     grad_features[start : start + at_once] = product(logits, w.t())
-                    add_weight_gradient_(grad_weight, logits, rows)
+                    add_weight_gradient_(grad_weight, logits, counted[start : start + at_once])
                 del logits  # the next ones take its place in the cache
             # The uniform part of the target distribution, e / V, needs sums of features and weights alone.
             uniform = smoothing / words
-            feature_sum, weight_sum = (part.sum(dim=0, dtype=sum_dtype) for part in (x, weight))
-            if share is not None:
-                feature_sum = share @ x[:rows_given].to(sum_dtype)
+            feature_sum, weight_sum = (part.sum(dim=0, dtype=sum_dtype) for part in (counted, weight))
             mean_logits = (feature_sum @ weight_sum + tokens * b.sum()) / words
             loss = nll + smoothing * (target_logits - mean_logits) + divergence * divergences
             if gradients is not None:
@@ -228,9 +228,10 @@ class _VocabularyLoss(torch.autograd.Function):
                 each = torch.ones_like(targets, dtype=sum_dtype) if share is None else share
                 counts = torch.zeros_like(sums).index_add_(0, targets, each)
                 grad_bias = sums - (1 - smoothing) * counts - tokens * uniform
-                of_uniform = (uniform * weight_sum).to(dtype)
                 grad_features = grad_features[:rows_given]
-                grad_features -= of_uniform if share is None else share.to(dtype)[:, None] * of_uniform
+                grad_features -= (uniform * weight_sum).to(dtype)
+                if share is not None:
+                    grad_features *= share.to(dtype)[:, None]
                 grad_weight -= (uniform * feature_sum).to(weight.dtype)
                 ctx.save_for_backward(grad_features.to(features.dtype), grad_weight, grad_bias.to(bias.dtype))
         ctx.mark_non_differentiable(nll)
@@ -257,8 +258,8 @@ def softmax_(
 ) -> tuple[Tensor, Tensor]:
     """log p(target) (M,) of logits (M, V) + bias (V,), and the sum over rows of their softmax (V,), in fp32 or better.
 
-    Overwrites the logits by that softmax minus `at_target` at the target; the sum is that of the softmax itself. The
-    bias is in fp32 or better. All of this is multiplied by the `share` (M,) of each row, if there is one.
+    Overwrites the logits by that softmax minus `at_target` at the target; the sum is that of the softmax itself, in
+    which each row is multiplied by its `share` (M,), if there is one. The bias is in fp32 or better.
     """
     tokens, words = logits.shape
     sum_dtype = torch.promote_types(logits.dtype, torch.float32)
@@ -274,9 +275,7 @@ def softmax_(
     sums = log_probabilities.new_zeros(words)
     rows = max(1, _rows_at_once(logits))
     shares = log_probabilities.new_ones(()).expand(tokens) if share is None else share
-    parts = (
-        torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None], shares[:, None])
-    )
+    parts = (torch.split(part, rows) for part in (logits, targets[:, None], log_probabilities[:, None], shares))
     for chunk, target, log_probability, own in zip(*parts, strict=True):
         biased = chunk + bias
         target_logit, largest = biased.gather(-1, target), biased.amax(dim=-1, keepdim=True)
@@ -284,11 +283,7 @@ def softmax_(
         # logsumexp is the largest logit minus the log of its probability, which is never tiny.
         log_probability.copy_(target_logit - largest + probabilities.amax(dim=-1, keepdim=True).log_())
         at_targets = log_probability.exp().sub_(at_target)
-        if share is not None:
-            log_probability *= own
-            at_targets *= own
-            probabilities *= own
-        sums += probabilities.sum(dim=0)
+        sums += probabilities.sum(dim=0) if share is None else own @ probabilities
         chunk.copy_(probabilities.scatter_(-1, target, at_targets))
     return log_probabilities, sums
 
