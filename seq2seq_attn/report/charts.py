@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -207,7 +208,7 @@ def _curves(
         seeds = [points(run) for run in runs]
         several = [values(arm, seed) for seed in seeds] if len(seeds) > 1 else []
         series.append(Series(arm, style, values(arm, _mean_over_seeds(seeds)), several))
-    last = int(max((epoch for *_, runs in arms for run in runs for epoch in run.epoch), default=1))
+    last = math.ceil(max((epoch for *_, runs in arms for run in runs for epoch in run.epoch), default=1))
     every = -(-last // MOST_TICKS)
     ticks = dict.fromkeys([1, *range(every, last + 1, every)])
     return Chart(

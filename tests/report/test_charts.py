@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from seq2seq_attn.report.charts import Chart, Series, Value, breakdown_chart
+from seq2seq_attn.report.charts import Chart, Series, Value, breakdown_chart, learning_curve_charts
 from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, drawing, nice_step
 from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, GroupScore
+from seq2seq_attn.results.curves import Curve
 from seq2seq_attn.results.results import Results
 
 
@@ -38,6 +39,14 @@ def test_all_values_seeds_and_intervals_lie_within_the_axes():
 def test_an_empty_or_all_zero_chart_still_has_axes(values):
     drawn = chart([Series("a", 0, values)], [(1.0, ("1",))])
     assert [text for _, text in drawn.y_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+
+
+def test_learning_curves_that_end_within_the_first_epoch_have_that_epoch_as_their_tick(values, write):
+    results = Results.load(write(values) / "results.json")
+    curve = Curve(1, (0.25, 0.5), (4.0, 3.0), (10.0, 20.0))
+    for drawn in map(drawing, learning_curve_charts(results, {arm.name: [curve] for arm in results.arms})):
+        assert [labels for _, labels in drawn.x_ticks] == [("1",)]
+        assert all(LEFT <= point.x <= RIGHT for line in drawn.lines for point in line.points)
 
 
 def test_the_scale_of_dots_far_from_zero_does_not_start_at_zero_and_intervals_fit_the_panel():
