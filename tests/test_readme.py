@@ -203,6 +203,7 @@ def test_the_page_on_capacity_has_the_figures_on_training_sentences():
         "normalizers",
         "pictograms",
         "precision",
+        "pronunciation",
         "recipe",
         "tatoeba-en-fr",
         "tom-and-jerry",
@@ -213,6 +214,17 @@ def test_the_tables_of_a_page_are_those_of_its_results(name):
     page = (ROOT / "experiments" / name / "README.md").read_text(encoding="utf-8")
     assert made.arms_table(results) in page
     assert not results.contrasts or made.contrasts_table(results) in page
+
+
+def test_what_attention_brings_beyond_the_lengths_of_training_is_what_was_measured():
+    folder = ROOT / "experiments/scan-length"
+    results = Results.load(folder / "results-held-out/results.json")
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    (comparison,) = results.comparisons
+    ends = f"{comparison.difference:+.1f} [{comparison.joint.low:+.1f}, {comparison.joint.high:+.1f}]"
+    for arm, last in zip(results.arms, ("baseline", f"**{ends}**"), strict=True):
+        score = arm.scores["exact_match"]
+        assert f"| {arm.name} | {score.mean:.1f} ± {score.std:.1f} | {last} |" in page
 
 
 def test_the_tables_on_inference_are_what_was_simulated():

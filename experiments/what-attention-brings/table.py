@@ -62,7 +62,7 @@ TASKS = (
         "commands to longer actions", "scan-length", "C at every step", "additive", "exact_match", published="lake-2018"
     ),
     Task(
-        "commands to longer actions, choices on held-out lengths",
+        "commands to longer actions, tuned",
         "scan-length",
         "C at every step",
         "additive",
