@@ -116,14 +116,14 @@ def unfinished_in(folder: Path, *, is_folder: bool = False) -> Iterator[Path]:
         else:
             path.touch()
 
-    create()
-    with held(_lock_of(path), _PATIENCE):
-        create()  # again, if another process took it for abandoned before it was locked
-        try:
+    try:
+        create()
+        with held(_lock_of(path), _PATIENCE):
+            create()  # again, if another process took it for abandoned before it was locked
             yield path
-        finally:
-            with suppress(OSError):
-                _remove(path)
+    finally:
+        with suppress(OSError):
+            _remove(path)
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """What a killed process was writing is removed by the next one that writes there; what a living one writes is not."""
 
+import errno
 import signal
 import subprocess
 import sys
@@ -75,6 +76,16 @@ def test_a_part_that_was_taken_for_abandoned_before_it_was_locked_is_begun_again
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no such file system here")
+def test_a_lock_that_cannot_be_created_leaves_nothing_behind(tmp_path, monkeypatch):
+    def held(path, seconds):
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(writing, "held", held)
+    with pytest.raises(UserError, match=r"result: cannot be written: Input/output error$"):
+        write_bytes(tmp_path / "result", b"content")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_where_nothing_can_be_created_writing_fails_at_once():
     begun = time.monotonic()
     with pytest.raises(UserError, match=r"^/proc/file: cannot be written: "):
