@@ -50,7 +50,7 @@ def all_languages(config: Config) -> list[str]:
 
 
 def scores_of(evidences: Sequence[Evidence], metric: Metric) -> dict[str, RunScores]:
-    """By arm: its runs on the test sets of these comparisons together."""
+    """By arm that all these comparisons have: its runs on their test sets together."""
     references, sources = [], []
     for number, evidence in enumerate(evidences):
         test = read_test(Config.model_validate(evidence.arms[0].configuration).data.test)
@@ -58,18 +58,23 @@ def scores_of(evidences: Sequence[Evidence], metric: Metric) -> dict[str, RunSco
         sources += [f"{number} {source}" for source in test.pairs.source]
     config = Config.model_validate(evidences[0].arms[0].configuration)
     counting = metric.counting(config.expected([references], sources))
+    trained = [{arm.name: arm.runs for arm in evidence.arms} for evidence in evidences]
     found = {}
-    for arms in zip(*(evidence.arms for evidence in evidences), strict=True):
-        runs = zip(*(arm.runs for arm in arms), strict=True)
-        joined = [[line for run in together for line in run.translations] for together in runs]
-        found[arms[0].name] = RunScores.of(CorpusCounts.of(counting, joined, sources))
+    for name in trained[0]:
+        if all(name in arms for arms in trained):
+            runs = zip(*(arms[name] for arms in trained), strict=True)
+            joined = [[line for run in together for line in run.translations] for together in runs]
+            found[name] = RunScores.of(CorpusCounts.of(counting, joined, sources))
     return found
 
 
 def by_language(scores: Mapping[str, Mapping[str, RunScores]]) -> str:
-    """Markdown: a row per language, a column per arm."""
-    arms = list(next(iter(scores.values())))
-    rows = [[language, *(spread(each[arm].scores) for arm in arms)] for language, each in scores.items()]
+    """Markdown: a row per language, a column per arm that one of them has."""
+    arms = dict.fromkeys(arm for each in scores.values() for arm in each)
+    rows = [
+        [language, *(spread(each[arm].scores) if arm in each else "" for arm in arms)]
+        for language, each in scores.items()
+    ]
     return markdown_table(["language", *arms], rows)
 
 

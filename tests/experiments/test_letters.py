@@ -107,7 +107,7 @@ def test_a_score_over_all_languages_is_the_mean_of_those_of_equal_test_sets(tmp_
     grid = read_experiment(EXPERIMENTS / "pronunciation-2020/experiment.yaml")
     metric = grid.runs[0].config.evaluation.main
     said = {
-        "kor": {"C": ["A B", "A C"], "attention": ["B B", "B C"]},
+        "kor": {"C": ["A B", "A C"], "attention": ["B B", "B C"], "not yet in Hindi": ["B", "B"]},
         "hin": {"C": ["C B", "C C"], "attention": ["B B", "C B"]},
     }
     evidences = {}
@@ -130,12 +130,16 @@ def test_a_score_over_all_languages_is_the_mean_of_those_of_equal_test_sets(tmp_
     scores_of = languages["scores_of"]
     alone = {language: scores_of([each], metric) for language, each in evidences.items()}
     together = scores_of(list(evidences.values()), metric)
-    for arm in ("C", "attention"):
+    assert list(together) == ["C", "attention"]
+    for arm in together:
         mean = sum(each[arm].scores for each in alone.values()) / 2
         assert together[arm].scores.tolist() == mean.tolist()
     rows = languages["over_all"](together, "C", [("C", "attention"), ("attention", "an arm without runs")])
     assert [row.split(" | ")[0] for row in rows.splitlines()[2:]] == ["| C", "| attention", "| C against attention"]
-    assert "kor" in languages["by_language"](alone)
+    korean, hindi = (row.split(" | ") for row in languages["by_language"](alone).splitlines()[2:])
+    assert (korean[0], hindi[0]) == ("| kor", "| hin")
+    assert "±" in korean[-1]
+    assert "±" not in hindi[-1]
 
 
 def test_the_files_of_another_language_are_beside_those_of_the_experiment(tmp_path, monkeypatch):
