@@ -216,6 +216,17 @@ def test_the_tables_of_a_page_are_those_of_its_results(name):
     assert not results.contrasts or made.contrasts_table(results) in page
 
 
+def test_the_forms_that_are_right_in_each_language_are_those_of_its_results():
+    folder = ROOT / "experiments/inflection"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    languages = sorted(path.parent for path in folder.glob("results/*/results.json"))
+    assert len(languages) == 8
+    for language in languages:
+        scores = [arm.scores["exact_match"] for arm in Results.load(language / "results.json").arms]
+        cells = [f"{score.mean:.1f} ± {score.std:.1f}" for score in scores]
+        assert f"| {language.name} | {' | '.join([*cells, ''][:3])} |" in page
+
+
 def test_what_attention_brings_beyond_the_lengths_of_training_is_what_was_measured():
     folder = ROOT / "experiments/scan-length"
     results = Results.load(folder / "results-held-out/results.json")
