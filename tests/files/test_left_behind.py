@@ -75,7 +75,6 @@ def test_a_part_that_was_taken_for_abandoned_before_it_was_locked_is_begun_again
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no such file system here")
 def test_a_lock_that_cannot_be_created_leaves_nothing_behind(tmp_path, monkeypatch):
     def held(path, seconds):
         raise OSError(errno.EIO, "Input/output error", str(path))
@@ -86,6 +85,7 @@ def test_a_lock_that_cannot_be_created_leaves_nothing_behind(tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no such file system here")
 def test_where_nothing_can_be_created_writing_fails_at_once():
     begun = time.monotonic()
     with pytest.raises(UserError, match=r"^/proc/file: cannot be written: "):
