@@ -19,6 +19,7 @@ from seq2seq_attn.attention import (
     window_classes,
 )
 from seq2seq_attn.attention.registry import config_name
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.runs import Say, warn
 
 if TYPE_CHECKING:
@@ -216,11 +217,11 @@ Parameters are those for one head and vectors of the size of a query.
 
 
 def _table(entries: Iterable[Entry]) -> str:
-    rows = [["name", "equation", "published in", "parameters", "notes"], ["---", "---", "---", "---:", "---"]]
+    rows = []
     for entry in entries:
         settings = [f"`{setting}`" for setting in entry.settings]
         parameters = "–" if entry.parameters is None else f"{entry.parameters:,}"
         notes = "; ".join([*entry.notes, *settings, *([entry.error] if entry.error else [])])
-        cells = f"`{entry.name}`", f"`{entry.equation}`", entry.source, parameters, notes
-        rows.append([cell.replace("|", "\\|") for cell in cells])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+        rows.append([f"`{entry.name}`", f"`{entry.equation}`", entry.source, parameters, notes])
+    header = "name", "equation", "published in", "parameters", "notes"
+    return markdown_table(header, rows, left=("equation", "published in", "notes"))

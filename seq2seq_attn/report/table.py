@@ -71,8 +71,7 @@ def markdown(results: Results) -> str:
     lines = [f"# {results.experiment}", "", _markdown(main), ""]
     lines += [f"- {column.meaning}" for column in main if column.meaning]
     lines += ["", "<details>", f"<summary>{'More columns, and how' if more else 'How'} this was measured</summary>", ""]
-    for first in range(0, len(more), MOST_COLUMNS - 1):
-        lines += [_markdown([arm, *more[first : first + MOST_COLUMNS - 1]]), ""]
+    lines += [_markdown([arm, *more]), ""] if more else []
     lines += [f"- {column.meaning}" for column in more if column.meaning]
     lines += [*(f"- {note}" for note in provenance(results, shown)), "", "</details>"]
     tables = list(breakdown_tables(results))
@@ -84,8 +83,16 @@ def markdown(results: Results) -> str:
 
 
 def _markdown(shown: Sequence[Column]) -> str:
-    rows = zip(*(column.cells for column in shown), strict=True)
-    return markdown_table([column.header for column in shown], [[cell.line for cell in row] for row in rows])
+    """The columns in tables of at most `MOST_COLUMNS`, each of which begins with the first one."""
+    first, *rest = shown
+    parts = [[first, *rest[start : start + MOST_COLUMNS - 1]] for start in range(0, len(rest), MOST_COLUMNS - 1)]
+    return "\n\n".join(
+        markdown_table(
+            [column.header for column in part],
+            zip(*([cell.line for cell in column.cells] for column in part), strict=True),
+        )
+        for part in parts
+    )
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Iterable[str]], left: Collection[str] = ()) -> str:

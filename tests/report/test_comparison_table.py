@@ -241,6 +241,27 @@ def test_markdown_has_one_table_per_breakdown(all_values, write):
         assert row.rstrip("|") in text
 
 
+def test_the_agreement_of_the_links_of_many_arms_is_in_tables_of_nine_columns(all_values, write):
+    results = all_values["results.json"]
+    arms = [f"arm {number}" for number in range(12)]
+    first, *_ = results["arms"]
+    groups = next(iter(results["by_length"]["arms"].values()))
+    results |= {"arms": [first | {"name": arm} for arm in arms], "comparisons": [], "contrasts": []}
+    results["by_length"]["arms"] = dict.fromkeys(arms, groups)
+    rates = [[row * 12 + column for column in range(12)] for row in range(12)]
+    agreement = {"arms": arms, "f1": [[rate / 1000 for rate in row] for row in rates]}
+    results["where"] = {"breakdowns": [], "rates": [], "agreement": agreement}
+    text = markdown(Results.load(write(all_values) / "results.json")).partition("### Agreement of links")[2]
+    found = [each.splitlines() for each in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+    assert [rows[0] for rows in found] == [
+        "| Arm | " + " | ".join(part) + " |" for part in (arms[:8], arms[8:])
+    ]  # fmt: skip
+    for row, arm in enumerate(arms):
+        cells = [cell for rows in found for cell in rows[2 + row].split(" | ")[1:]]
+        assert [cell.removesuffix(" |") for cell in cells] == [f"{rate / 10:.1f}" for rate in rates[row]]
+        assert all(rows[2 + row].startswith(f"| {arm} |") for rows in found)
+
+
 def test_a_table_without_anything_learned_has_no_p_value(load):
     def untrained(results):
         for arm in results["arms"]:
