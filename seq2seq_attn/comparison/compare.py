@@ -39,7 +39,7 @@ from seq2seq_attn.results.curves import CURVES, Curve
 from seq2seq_attn.results.evidence import EVIDENCE, Evidence, RunEvidence
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
-from seq2seq_attn.results.results import RESULTS, MissingRun, Results
+from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test, source_words
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, read_config, refuse_folder
@@ -74,19 +74,18 @@ def compare(
     test = read_test(_test_files(grid), source_words(grid.runs[0].config))
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
-    before = None if evidence is None else Evidence.load(evidence)
-    tuned, failed = (
-        (known_settings(before, evidence, grid.experiment.tune), [])
-        if before and evidence
-        else search_settings(grid, runs, if_exists, launcher, say, bar)
-    )
-    missing = [_missing(*each) for each in failed]
-    whole, grid = grid, with_settings(grid, {arm: each.setting for arm, each in tuned.items()})
-    missing += [_missing(run, "no trial of its settings finished") for run in whole.without(grid.runs).runs]
-    known = reusable(before, evidence, grid) if before and evidence else {}
-    own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])
-    if before:
+    missing, known, aligners = [], dict[tuple[str, int], RunEvidence](), None
+    if evidence is None:
+        tuned, failed = search_settings(grid, runs, if_exists, launcher, say, bar)
+        missing += [_missing(*each) for each in failed]
+        whole, grid = grid, with_settings(grid, {arm: each.setting for arm, each in tuned.items()})
+        missing += [_missing(run, "no trial of its settings finished") for run in whole.without(grid.runs).runs]
+    else:
+        before = Evidence.load(evidence)
+        grid, tuned, known = _from_evidence(before, evidence, grid)
+        aligners = before.aligners
         say(f"{len(known)} of {len(grid.runs)} runs are in {evidence}")
+    own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])
     while True:
         failed = complete_all(own.runs, runs, if_exists, launcher, say, bar)
         finished = own.without(each.run for each in failed)
@@ -106,8 +105,7 @@ def compare(
                 ]
                 for arm, group in grid.arms()
             }
-            aligners = (before and before.aligners) or _align(finished, runs, test, say)
-            gathered = gather(grid, tested, aligners, tuned, missing)
+            gathered = gather(grid, tested, aligners or _align(finished, runs, test, say), tuned, missing)
             scoring = Scoring.of(grid.runs[0].config, test)
             results = collect(grid, gathered, test, scoring, say)
             results.save(folder / RESULTS)
@@ -135,7 +133,9 @@ def plan(grid: RunGrid, folder: Path, on: On = "local", evidence: Path | None = 
         trials = known_trials(grid, runs)
         exact = [run for run in grid.runs if grid.experiment.tune is None and not run.match_parameters]
     else:
-        grid, known = _with_evidence(grid, evidence)
+        with TemporaryDirectory() as cache:
+            grid = match_parameters(grid, Cache(Path(cache)))
+        grid, _, known = _from_evidence(Evidence.load(evidence), evidence, grid)
         trials, exact = [], [run for run in grid.runs if (run.arm, run.seed) not in known]
     refuse_others([*trials, *exact], runs)
     rows = []
@@ -161,14 +161,13 @@ def _at_end(curve: Curve) -> RunProgress:
     return RunProgress("done", curve.epoch[-1], None, curve.validation_loss[-1], curve.validation_score[-1])
 
 
-def _with_evidence(grid: RunGrid, evidence: Path) -> tuple[RunGrid, dict[tuple[str, int], RunEvidence]]:
-    """The grid as it is trained beside this evidence, and its runs that are in it."""
-    with TemporaryDirectory() as cache:
-        grid = match_parameters(grid, Cache(Path(cache)))
-    before = Evidence.load(evidence)
-    tuned = known_settings(before, evidence, grid.experiment.tune)
+def _from_evidence(
+    evidence: Evidence, path: Path, grid: RunGrid
+) -> tuple[RunGrid, dict[str, Tuned], dict[tuple[str, int], RunEvidence]]:
+    """The grid with the settings that were found before, these settings, and the runs that are in the evidence."""
+    tuned = known_settings(evidence, path, grid.experiment.tune)
     grid = with_settings(grid, {arm: each.setting for arm, each in tuned.items()})
-    return grid, reusable(before, evidence, grid)
+    return grid, tuned, reusable(evidence, path, grid)
 
 
 def _as_trained(run: ArmRun, runs: Path) -> ArmRun:

@@ -85,7 +85,10 @@ async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
     def answer(model: Model) -> dict[str, Any]:
         target = body.target
         if target is None:
-            target = model.translate([body.source], say=lambda _: None).sentences[0]
+            (best,) = model.translate([body.source], say=lambda _: None)
+            if best.candidates and not best.text:
+                return _without_rows(model, body, best.tokens)
+            target = best.text
         found = model.attention(body.source, target, words=body.words)
         record = {"source": found.source, "target": found.target, "weights": found.weights}
         if not body.heads:
@@ -95,6 +98,13 @@ async def attention(call: Call[requests.AttentionBody]) -> dict[str, Any]:
         return layers | {"source_tokens": maps.cross.source, "target_tokens": maps.cross.target} | record
 
     return dict(await call.answer(answer, length, work))
+
+
+def _without_rows(model: Model, body: requests.AttentionBody, tokens: Sequence[str]) -> dict[str, Any]:
+    """The answer for a source, of these tokens, whose best translation is blank: no word was predicted."""
+    read = model.trained.source.words(body.source) if body.words else tokens
+    layers = dict.fromkeys(("encoder", "decoder", "cross"), ()) | {"source_tokens": tokens, "target_tokens": ()}
+    return {"source": read, "target": (), "weights": ()} | (layers if body.heads else {})
 
 
 @ENDPOINTS.at("/v1/neighbors", answers.NeighborsAnswer, requests.NeighborsBody)

@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from students import STUDENTS
@@ -166,6 +167,19 @@ def test_attention_is_that_of_the_model(post, model, target, words):
     maps = model.attention_maps("a b c", target or "c b a")
     assert found["cross"][0][0][0] == pytest.approx(maps.cross.layers[0][0, 0].tolist(), abs=1e-5)
     assert tuple(found["target_tokens"]) == maps.cross.target
+
+
+@pytest.mark.parametrize("heads", [False, True])
+def test_the_attention_of_a_best_translation_that_is_blank_has_no_row(post, model, heads):
+    search = model.config.search.model_copy(update={"avoid": ("a", "b", "c", "<unk>")})
+    config = model.config.model_copy(update={"search": search})
+    silent = s2s.Model(replace(model.trained, config=config), model.folder)
+    assert silent.translate(["a b"]).sentences == [""]
+    models = [ServedModel.load("silent", silent, ("en", "zh"), print)]
+    found = post("/v1/attention", {"source": "a b", "heads": heads}, models=models)
+    assert (found["source"], found["target"], found["weights"]) == (["a", "b", "</s>"], [], [])
+    assert ("cross" in found) == heads
+    assert post("/v1/attention", {"source": "a b", "words": True}, models=models)["source"] == ["a", "b"]
 
 
 def close(found, wanted):
