@@ -7,6 +7,7 @@ import binascii
 import mimetypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +17,7 @@ from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.corpora.source import Source
+from seq2seq_attn.corpora.unknown_words import ReadAs
 from seq2seq_attn.errors import UserError, file_of
 from seq2seq_attn.results.seen import SeenSource
 from seq2seq_attn.runs import Say
@@ -24,6 +26,7 @@ from seq2seq_attn.runs.model import TrainedModel
 
 EXAMPLES = 5  # of the test set
 LONGEST_EXAMPLE = 1 << 18  # bytes of a file; the list of models has all of them
+ANSWERS = 4  # about the files that were sent last, which are kept: parts of a request ask the same
 
 
 class SentFiles(FrontEnd):
@@ -39,6 +42,12 @@ class SentFiles(FrontEnd):
 
     def __init__(self, inner: FrontEnd, kind: str) -> None:
         self.inner, self.kind, self.marks = inner, kind, inner.marks
+        self._asked = lru_cache(maxsize=ANSWERS)(self._ask)
+
+    def _ask(self, question: str, line: str) -> Any:
+        """What the method of this name of the inner front end says of the file."""
+        with self._file(line) as path:
+            return getattr(self.inner, question)(path)
 
     @contextmanager
     def _file(self, line: str) -> Iterator[str]:
@@ -70,27 +79,35 @@ class SentFiles(FrontEnd):
         return self.inner.size
 
     def encode(self, line: str) -> Item:
-        with self._file(line) as path:
-            return self.inner.encode(path)
+        found: Item = self._asked("encode", line)
+        return found
+
+    def labels(self, line: str) -> list[str]:
+        found: list[str] = self._asked("labels", line)
+        return found
+
+    def display(self, line: str) -> Display | None:
+        found: Display | None = self._asked("display", line)
+        return found
+
+    def words(self, line: str) -> list[str]:
+        found: list[str] = self._asked("words", line)
+        return found
+
+    def word_indices(self, line: str) -> list[int]:
+        found: list[int] = self._asked("word_indices", line)
+        return found
+
+    def unknown_words(self, line: str) -> list[str]:
+        found: list[str] = self._asked("unknown_words", line)
+        return found
+
+    def read_as(self, line: str) -> list[ReadAs]:
+        found: list[ReadAs] = self._asked("read_as", line)
+        return found
 
     def collate(self, items: Items) -> Source:
         return self.inner.collate(items)
-
-    def labels(self, line: str) -> list[str]:
-        with self._file(line) as path:
-            return self.inner.labels(path)
-
-    def display(self, line: str) -> Display | None:
-        with self._file(line) as path:
-            return self.inner.display(path)
-
-    def words(self, line: str) -> list[str]:
-        with self._file(line) as path:
-            return self.inner.words(path)
-
-    def word_indices(self, line: str) -> list[int]:
-        with self._file(line) as path:
-            return self.inner.word_indices(path)
 
     def length(self, item: Any) -> int:
         return self.inner.length(item)

@@ -12,8 +12,11 @@ from PIL import Image
 from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
+from seq2seq_attn.corpora.front_end import FrontEnd
+from seq2seq_attn.corpora.source import pad
+from seq2seq_attn.corpora.unknown_words import ReadAs
 from seq2seq_attn.serve import Settings
-from seq2seq_attn.serve.sent_files import LONGEST_EXAMPLE, as_line
+from seq2seq_attn.serve.sent_files import LONGEST_EXAMPLE, SentFiles, as_line
 from seq2seq_attn.serve.tasks import ServedModel
 
 SHORT = 12  # frames
@@ -147,10 +150,49 @@ def test_a_recording_that_is_too_long_is_refused_in_its_own_unit(refused, tmp_pa
     assert "needs a source of text alone, and that of this model is frames" in other
 
 
-def test_nothing_of_a_file_is_left(ask, arrays, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert ask("POST", "/v1/steps", json={"source": as_line(Path(arrays[0]))}).status_code == 200
-    assert list(tmp_path.iterdir()) == []
+def test_nothing_of_a_file_is_left(ask, tmp_path, monkeypatch):
+    np.save(tmp_path / "new.npy", np.ones((SHORT, 3)))  # no request has sent it yet
+    line = as_line(tmp_path / "new.npy")
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))
+    assert ask("POST", "/v1/steps", json={"source": line}).status_code == 200
+    assert list((tmp_path / "copies").iterdir()) == []
+
+
+class Letters(FrontEnd):
+    """A line is the path of a text, each letter of which is a position."""
+
+    def __init__(self):
+        self.read = []
+
+    size = 256
+
+    def encode(self, line):
+        self.read.append(line)
+        return list(Path(line).read_bytes())
+
+    def collate(self, items):
+        return pad(items)
+
+    def unknown_words(self, line):
+        return [Path(line).read_text()]
+
+    def read_as(self, line):
+        return [ReadAs(Path(line).read_text(), 0, ("<unk>",), ())]
+
+    def rules(self):
+        return ()
+
+
+def test_a_file_is_read_once_however_often_its_item_is_asked_for():
+    inner = Letters()
+    front_end = SentFiles(inner, "letters")
+    line = f"data:text/plain;base64,{base64.b64encode(b'cab').decode()}"
+    assert front_end.encode(line) == next(front_end.items([line])) == [99, 97, 98]
+    assert len(inner.read) == 1
+    assert not Path(inner.read[0]).exists()
+    assert front_end.unknown_words(line) == ["cab"]
+    assert front_end.read_as(line)[0].word == "cab"
 
 
 def test_clients_learn_what_a_model_reads_and_get_examples_that_it_reads(ask, served, arrays, monkeypatch):
