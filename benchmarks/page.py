@@ -26,14 +26,8 @@ AXIS_LABELS: dict[Axis, str] = {
 _HEAD = """\
 # Speed
 
-Written by
-
-<!-- not run: in a checkout, as tests/benchmarks does -->
-```sh
-{command}
-```
-
-from measurements of `python -m benchmarks`, as described in [benchmarks](../benchmarks/README.md). A value is the
+How fast the package trains and translates, beside other toolkits and beside the least time that a step could take, in
+several sittings. [Benchmarks](../benchmarks/README.md) describes what is measured, and how to repeat it. A value is the
 median over the rounds, followed by the minimum and the maximum in brackets if there were several; in each round the
 systems were measured in turn. Values of one sitting can be compared with each other, not with those of another.
 
@@ -41,7 +35,12 @@ The floor estimates the least time of a training step on that machine at that ti
 each at its real shape and in the fastest way that torch offers, followed by the remaining memory traffic of a step, at
 the rate at which tensors of that size are copied ([`floor.py`](../benchmarks/floor.py)). It is an estimate for
 the step as a whole; a single part, such as the optimizer, can be faster. *Of the floor* and *of its products* are the
-speed as a share of that of the floor and of its matrix products alone.
+speed as a share of that of the floor and of its matrix products alone. This page is written by
+
+<!-- not run: in a checkout, as tests/benchmarks does -->
+```sh
+{command}
+```
 """
 
 _SITTING = """\

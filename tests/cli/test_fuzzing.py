@@ -1,7 +1,7 @@
 """No input ends in a traceback: each is taken, or refused by one line.
 
 Inputs are mistakes of people and of storage: text of any kind, and real files in which something was cut, changed,
-doubled or replaced by what has broken readers before. The suite tries about 500 of them; 100,000 take an hour:
+doubled or replaced by what has broken readers before. The suite tries about 250 of them; 100,000 take an hour:
 
     python -m pytest -m slow -n 0 tests/cli/test_fuzzing.py
 """
