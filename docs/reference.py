@@ -57,7 +57,7 @@ RESULTS = {
 # Pages outside docs/ that the site shows as well, each with the name of its copy.
 PAGES = {
     path.relative_to(ROOT): "-".join([*path.relative_to(ROOT).parts[:-1], path.name]).replace("-README", "")
-    for pattern in ("CONTRIBUTING.md", "[bde]*/README.md", "experiments/*/README.md", "benchmarks/peers/README.md")
+    for pattern in ("CONTRIBUTING.md", "[bde]*/README.md", "experiments/*/README.md", "benchmarks/**/*.md")
     for path in sorted(ROOT.glob(pattern))
 } | {Path("README.md"): "../index.md"}
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 READ = ["README.md", "CONTRIBUTING.md", *(str(page.relative_to(ROOT)) for page in sorted(ROOT.glob("docs/*.md")))]
 PAGES = READ + [
     str(page.relative_to(ROOT))
-    for pattern in ("data/README.md", "examples/README.md", "benchmarks/**/README.md", "experiments/**/README.md")
+    for pattern in ("data/README.md", "examples/README.md", "benchmarks/**/*.md", "experiments/**/README.md")
     for page in sorted(ROOT.glob(pattern))
 ]
 

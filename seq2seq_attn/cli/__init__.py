@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
     A waiting thread of GNU's OpenMP spins for milliseconds by default. On a busy machine it then occupies a core that
     the thread it waits for needs, and training takes several times as long. A thirtieth of that keeps the speed of an
-    idle machine (benchmarks/README.md). The variable is read when torch is loaded.
+    idle machine (benchmarks/changes.md). The variable is read when torch is loaded.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     try:

@@ -47,7 +47,7 @@ def keep_freed_memory() -> None:
     """Makes malloc reuse the memory of one training step in the next. Has no effect without glibc.
 
     By default, glibc returns the memory of a large tensor to the system as soon as it is freed, and the system zeroes
-    every page of the next one: a fifth of the time of a training step of the demo (benchmarks/README.md). Peak memory
+    every page of the next one: a fifth of the time of a training step of the demo (benchmarks/changes.md). Peak memory
     does not change.
     """
     libc = _glibc()

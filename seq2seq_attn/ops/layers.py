@@ -2,7 +2,7 @@
 
 Torch computes fp32 products with MKL, which uses AVX-512 on Intel processors only. oneDNN, which torch includes for
 bf16, uses it on all processors that have it: on an AMD EPYC with AVX-512 it is more than twice as fast at the shapes of
-training. With AVX2 alone, MKL is as fast for many rows and up to twice as fast for few (benchmarks/README.md). In bf16
+training. With AVX2 alone, MKL is as fast for many rows and up to twice as fast for few (benchmarks/changes.md). In bf16
 torch itself calls oneDNN, but first copies the bias to every row. The choice depends on the processor and the shape
 alone, so that runs are reproducible.
 
