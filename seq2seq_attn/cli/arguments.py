@@ -91,7 +91,7 @@ TargetFile = Annotated[Path, argument("TARGET", "Their targets, line by line; pl
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Plugin = Annotated[
     list[Path] | None,
-    file("A Python file to import first, so that configurations can name its Scorer classes. Repeatable."),
+    file("A Python file to import first, so that configurations can name its classes. Repeatable."),
 ]
 AttentionFile = Annotated[
     Path | None,
