@@ -30,6 +30,7 @@ from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.attention_weights import RankCorrelation, rank_correlation
 from seq2seq_attn.models.seq2seq import Seq2Seq
+from seq2seq_attn.options import FaithfulnessOptions
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress, device_of, force_corpus
 
@@ -47,18 +48,15 @@ class Faithfulness(NamedTuple):
 def faithfulness(
     model: TrainedModel,
     pairs: ParallelCorpus,
-    sentences: int = 50,
-    seed: int = 1,
+    options: FaithfulnessOptions,
     progress: Progress = lambda _: None,
 ) -> Faithfulness:
-    """Interventions on all pairs, and correlations on a sample of `sentences` of them.
+    """Interventions on all pairs, and correlations on a sample of them.
 
-    `seed` determines the sample and the random changes of the weights. Pairs with a blank side are left out. Words that
-    are left out, and their embeddings, need a source of text: of another one there are no correlations. UserError:
-    fewer than two pairs are left, `sentences` is not positive, or the model has no attention weights.
+    The seed determines the sample and the random changes of the weights. Pairs with a blank side are left out. Words
+    that are left out, and their embeddings, need a source of text: of another one there are no correlations. UserError:
+    fewer than two pairs are left, or the model has no attention weights.
     """
-    if sentences < 1:
-        raise UserError(f"sentences = {sentences}: correlations are measured on 1 or more")
     if not model.fused.attends:
         raise UserError(NO_WEIGHTS)
     front_ends = model.source, model.target
@@ -69,10 +67,10 @@ def faithfulness(
     ]
     if len(filled) < 2:
         raise UserError(f"{pairs.name}: {len(filled)} pairs with text on both sides; at least two are needed")
-    effects = intervene(model.fused, filled, weight_changes(seed), progress, model.source.collate)
+    effects = intervene(model.fused, filled, weight_changes(options.seed), progress, model.source.collate)
     if not isinstance(model.source, Codec):
         return Faithfulness(effects, 0, {})
-    sample: Any = random.Random(seed).sample(filled, min(sentences, len(filled)))
+    sample: Any = random.Random(options.seed).sample(filled, min(options.sentences, len(filled)))
     return Faithfulness(effects, len(sample), correlate(model.fused, sample, progress))
 
 

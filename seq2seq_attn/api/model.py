@@ -582,7 +582,7 @@ class Model:
 
         chosen = parse(FaithfulnessOptions, options)
         corpus = self._short(pairs)
-        return faithfulness(self.trained, corpus, chosen.sentences, chosen.seed, progress or (lambda _: None))
+        return faithfulness(self.trained, corpus, chosen, progress or (lambda _: None))
 
     def average(self, output: Path | str, *, last: int | None = None, overwrite: bool = False) -> Model:
         """Averages the weights of the last epochs of the run, and writes a run with them.

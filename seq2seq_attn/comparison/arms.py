@@ -41,9 +41,9 @@ class Scoring(NamedTuple):
         return cls(expected, metrics, countings, countings.get("chrf") or chrf_counting(expected))
 
     @property
-    def main(self) -> str:
-        """The key of the main metric."""
-        return self.metrics[0].key
+    def main(self) -> Metric:
+        """The main metric."""
+        return self.metrics[0]
 
     def score(self, translations: Sequence[str], metrics: Sequence[Metric]) -> dict[str, Any]:
         """As `score_translations`."""

@@ -22,7 +22,7 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, agreement, mean_jump
 from seq2seq_attn.evaluation.corpus_scores import default_tokenizer
 from seq2seq_attn.evaluation.counts import number_sources, sum_by_source
-from seq2seq_attn.evaluation.groups import Band, Group, in_bands, in_thirds, length_quantiles
+from seq2seq_attn.evaluation.groups import Band, Group, in_bands, in_thirds, length_quantiles, rows_in_bands
 from seq2seq_attn.evaluation.metrics import Metric
 from seq2seq_attn.evaluation.resampling import rate_interval, score_interval
 from seq2seq_attn.evaluation.words import (
@@ -200,7 +200,7 @@ def by_length(arms: _Arms, test_set: TestSet, bands: Sequence[Band], unit: str =
     different = list(dict(zip(test_set.pairs.source, lengths, strict=True)).values())
     if sum(sum(length in band for length in different) >= ENOUGH for band in bands) < 2:
         bands = length_quantiles(different, ENOUGH) or bands
-    groups = {band: rows for band in bands if (rows := [row for row, length in enumerate(lengths) if length in band])}
+    groups = rows_in_bands(lengths, bands)
 
     def results(arm: Arm) -> tuple[GroupResult, ...]:
         longest = max(run.config.data.longest_training for run in arm.runs)  # in tokens, hence at most as many words

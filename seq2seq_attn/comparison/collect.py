@@ -46,7 +46,6 @@ def collect(
     An arm without any run has no part in comparisons and contrasts. UserError: the runs were not scored alike.
     """
     config = grid.runs[0].config
-    main = METRICS[scoring.main]
     arms = {
         arm.name: Arm.of(group, arm.runs, scoring) for (_, group), arm in zip(grid.arms(), evidence.arms, strict=True)
     }
@@ -56,7 +55,7 @@ def collect(
     compared = differences(arms, [*with_baseline, *contrasts])
     scored = signatures(arms)
     provenance = [run.metrics["made_with"] for arm in arms.values() for run in arm.tested]
-    rows = [_row(name, arm, main) for name, arm in arms.items()]
+    rows = [_row(name, arm, scoring.main) for name, arm in arms.items()]
     different, tune = len(set(test_set.pairs.source)), grid.experiment.tune
     return Results(
         experiment=grid.experiment.name,
@@ -78,7 +77,7 @@ def collect(
         tuned_for_others=(tune.others or "") if tune else "",
         tuned_by=tune.sampler.title if tune else "",
         missing=evidence.missing,
-        where=where_arms_differ(arms, test_set, config, main, training_text(grid, say)),
+        where=where_arms_differ(arms, test_set, config, scoring.main, training_text(grid, say)),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import needing
 from seq2seq_attn.strict import Seed, Strict
 from seq2seq_attn.strict.tagged import Tagged
 
@@ -193,10 +193,8 @@ class TPE(Drawn):
         return self.batch
 
     def suggest(self, space: Space, trials: Sequence[Trial]) -> Setting:
-        try:
+        with needing("tune.sampler: kind tpe"):
             import optuna
-        except ModuleNotFoundError:
-            raise UserError("tune.sampler: kind tpe needs optuna: pip install 'seq2seq_attn[tune]'") from None
         if len(trials) < _DRAWN_FIRST:
             return self.draw(space, trials)
         known = {key: _distribution(values) for key, values in space.items()}

@@ -43,7 +43,6 @@ def scores_by_length(
     The counts of a band are summed, and the scores of sentences are not averaged. Bands without a sentence are left
     out, and so are sentences outside all bands. Of several runs, the score is their mean.
     """
-    filled = {band: rows for band in bands if (rows := [row for row, length in enumerate(lengths) if length in band])}
     return [
         {
             "low": band.low,
@@ -51,8 +50,14 @@ def scores_by_length(
             "sentences": len(rows),
             "score": float(counts.select(rows).scores().mean()),
         }
-        for band, rows in filled.items()
+        for band, rows in rows_in_bands(lengths, bands).items()
     ]
+
+
+def rows_in_bands(lengths: Sequence[int], bands: Sequence[Band]) -> dict[Band, list[int]]:
+    """The indices of the sentences whose lengths are in each band; bands without any are left out."""
+    rows = {band: [row for row, length in enumerate(lengths) if length in band] for band in bands}
+    return {band: each for band, each in rows.items() if each}
 
 
 class Group(NamedTuple):

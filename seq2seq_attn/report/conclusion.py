@@ -233,7 +233,7 @@ def _by_length(results: Results, arm: str) -> Iterator[str]:
 def _by_group(results: Results, best: str) -> Iterator[str]:
     """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
     where, baseline, metric = results.where, results.baseline, results.main
-    if where is None or results.different < ENOUGH:
+    if results.different < ENOUGH:
         return
     for breakdown in where.breakdowns:
         if breakdown.by_own_groups:

@@ -153,13 +153,12 @@ def _csv_rows(results: Results) -> Iterator[_BreakdownRow]:
             yield from (row(results.labels[key], *astuple(score)) for key, score in result.scores.items())
             if result.words is not None:
                 yield row(f"source {results.unit}", result.words)
-    if results.where is not None:
-        for rates in results.where.rates:
-            for group, arm, rate in _entries(rates.groups, rates.arms):
-                yield _BreakdownRow(rates.name, group, arm, "rate", *astuple(rate))
-        if links := results.where.agreement:
-            for other, arm, value in _entries(links.arms, dict(zip(links.arms, links.f1, strict=True))):
-                yield _BreakdownRow(AGREEMENT, other, arm, "F1", value)
+    for rates in results.where.rates:
+        for group, arm, rate in _entries(rates.groups, rates.arms):
+            yield _BreakdownRow(rates.name, group, arm, "rate", *astuple(rate))
+    if links := results.where.agreement:
+        for other, arm, value in _entries(links.arms, dict(zip(links.arms, links.f1, strict=True))):
+            yield _BreakdownRow(AGREEMENT, other, arm, "F1", value)
 
 
 def _entries(groups: Sequence[str], arms: Mapping[str, Sequence[T | None]]) -> Iterator[tuple[str, str, T]]:

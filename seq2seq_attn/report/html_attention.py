@@ -1,15 +1,13 @@
 """The attention section of the HTML page: attention on any test sentence, step by step, and beams as trees.
 
-Scores, shares and beams come from examples.json, the weights on other sentences from corpus_attention.json. Older
-results only have the sentences of attention.json.
+Scores, shares and beams come from examples.json, the weights on other sentences from corpus_attention.json. Results
+that are published without these, which are large, have the sentences of attention.json.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +20,7 @@ from seq2seq_attn.corpora.embedded import glosses
 from seq2seq_attn.evaluation.attention_weights import CrossAttention, Words, merge_pieces
 from seq2seq_attn.results.attention import AttentionMap, CorpusAttention, CorpusPair, LinkPairs, Segmentation
 from seq2seq_attn.results.examples import BeamHypothesis, DecodingStep, DecodingTrace, Example
+from seq2seq_attn.results.records import pack
 from seq2seq_attn.results.seen import SeenSource
 
 REFERENCE, TARGET = "the reference", "the target"
@@ -153,7 +152,7 @@ def views_of_examples(examples: Sequence[Example]) -> list[SentenceView]:
 
 
 def views_of_maps(maps: Sequence[AttentionMap]) -> list[SentenceView]:
-    """The arms with attention weights, word by word on the reference, for older results without examples."""
+    """The arms with attention weights, word by word on the reference, for results without examples."""
     sentences: dict[tuple[str, ...], list[AttentionMap]] = {}
     for each in maps:
         sentences.setdefault(each.source, []).append(each)
@@ -267,9 +266,8 @@ def as_data(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -
 
 
 def packed(data: object) -> str:
-    """JSON, compressed by zlib, in base64."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+    """JSON, by `pack`."""
+    return pack(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def glosses_of(sentences: Sequence[SentenceView], corpus: CorpusAttention | None) -> dict[str, str]:

@@ -49,7 +49,7 @@ MOST_ON_PAGE = 5_000_000  # weights of all pairs and heads: about 10 MB, compres
 
 
 class Contents(NamedTuple):
-    """The contents of a results folder; None for files that older results lack."""
+    """The contents of a results folder, of which a published one may have results.json alone."""
 
     results: Results
     curves: Mapping[str, Sequence[Curve]]

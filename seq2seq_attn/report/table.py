@@ -251,19 +251,18 @@ def breakdown_tables(results: Results) -> Iterator[BreakdownTable]:
         headers = (_header(breakdown, place, results.unit) for place in range(len(breakdown.groups)))
         shown = _by_arm(breakdown.arms, headers, partial(_group, metrics=metrics, unit=results.unit))
         yield BreakdownTable(breakdown.name, breakdown.meaning, shown, breakdown, in_cells)
-    if results.where is not None:
-        in_cells = f"With 95 % intervals over resampled {results.item}s."
-        for rates in results.where.rates:
-            shown = _by_arm(rates.arms, rates.groups, _rate)
-            yield BreakdownTable(rates.name, rates.meaning, shown, in_cells=in_cells)
-        if links := results.where.agreement:
-            shown = _by_arm(dict(zip(links.arms, links.f1, strict=True)), links.arms, _f1)
-            yield BreakdownTable(AGREEMENT, AGREEMENT_MEANING, shown)
+    in_cells = f"With 95 % intervals over resampled {results.item}s."
+    for rates in results.where.rates:
+        shown = _by_arm(rates.arms, rates.groups, _rate)
+        yield BreakdownTable(rates.name, rates.meaning, shown, in_cells=in_cells)
+    if links := results.where.agreement:
+        shown = _by_arm(dict(zip(links.arms, links.f1, strict=True)), links.arms, _f1)
+        yield BreakdownTable(AGREEMENT, AGREEMENT_MEANING, shown)
 
 
 def breakdowns(results: Results) -> list[Breakdown]:
     """All breakdowns, the one by length first."""
-    return [results.by_length, *(results.where.breakdowns if results.where else ())]
+    return [results.by_length, *results.where.breakdowns]
 
 
 def _by_arm(

@@ -28,8 +28,8 @@ MOST_FIGURES = 6  # the most arms per sentence that get attention figures; with 
 def write_report(folder: Path) -> list[Path]:
     """Write report.html, the tables as Markdown, LaTeX and CSV, and the figures (PNG and SVG) of the folder's JSON.
 
-    Returns the paths written; figures of an earlier report that this one lacks are removed. UserError: a file is
-    missing or malformed. In that case, nothing is written.
+    Returns the paths written; figures of an earlier report that this one lacks are removed. UserError: results.json is
+    missing, or a file is malformed. In that case, nothing is written.
     """
     contents = read_contents(folder)
     results = contents.results
@@ -55,14 +55,11 @@ def write_report(folder: Path) -> list[Path]:
 
 
 def read_contents(folder: Path) -> Contents:
-    """The contents of a results folder; some of its files are of some experiments alone.
-
-    UserError: as for `write_report`.
-    """
+    """The contents of a results folder. UserError: as for `write_report`."""
     contents = Contents(
         results=Results.load(folder / RESULTS),
-        curves=CURVES.load(folder),
-        maps=ATTENTION.load(folder),
+        curves=CURVES.find(folder) or {},
+        maps=ATTENTION.find(folder) or (),
         corpus=CORPUS.find(folder),
         examples=EXAMPLES.find(folder),
         sentences=SENTENCES.find(folder),
@@ -91,7 +88,8 @@ def _figures(
 ) -> Iterator[tuple[str, Figure]]:
     """Figures with their file names, without suffix."""
     yield "by_length", by_length_figure(results)
-    yield "curves", learning_curve_figure(results, runs)
+    if any(runs.values()):
+        yield "curves", learning_curve_figure(results, runs)
     sentences: dict[tuple[str, ...], list[AttentionMap]] = {}
     for shown in maps:
         sentences.setdefault(shown.source, []).append(shown)

@@ -131,7 +131,7 @@ class Results:
     hardware: str
     unit: str = "words"  # what the length of a source is counted in
     sources: PositiveInt | None = None  # different ones of the test set; None: as many as sentences
-    where: Breakdowns | None = None  # None: not measured
+    where: Breakdowns = Breakdowns((), (), None)
     note: str = ""  # what the experiment cannot show, from the experiment file
     contrasts: Many[PairedComparison] = ()  # planned comparisons between other arms
     aer_rivals: Mapping[str, float] = Field(default_factory=dict)  # AER of trivial alignments, and of other aligners
@@ -155,7 +155,7 @@ class Results:
         unknown = {name for pair in self.tested for name in (pair.arm, pair.baseline)} - set(names)
         if unknown:
             raise ValueError(f"comparisons name {min(unknown)!r}, which is not among the arms")
-        if self.where is not None and (unknown := self.where.arms - set(names)):
+        if unknown := self.where.arms - set(names):
             raise ValueError(f"where names {min(unknown)!r}, which is not among the arms")
         if len({pair.baseline for pair in self.comparisons}) > 1:
             raise ValueError("comparisons have more than one baseline")

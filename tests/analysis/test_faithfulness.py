@@ -28,6 +28,7 @@ from seq2seq_attn.corpora.vocabulary import EOS, Vocabulary
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
 from seq2seq_attn.models.transformer.config import TransformerConfig
+from seq2seq_attn.options import FaithfulnessOptions
 from seq2seq_attn.runs.building import build_translator
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search import force
@@ -213,23 +214,16 @@ def trained(grid):
 def test_the_seed_determines_all_figures(trained):
     model = trained(2)
     pairs = ParallelCorpus(["a b c", "", "d e", "e a"], ["c b a", "a", "e d", "a e"], "letters")
-    found = [faithfulness(model, pairs, sentences=2, seed=seed) for seed in (1, 1, 2)]
+    found = [faithfulness(model, pairs, FaithfulnessOptions(sentences=2, seed=seed)) for seed in (1, 1, 2)]
     assert found[0] == found[1] != found[2]
     assert found[0].interventions.tokens == 4 + 3 + 3  # a pair with an empty side is skipped
     assert found[0].sentences == 2
     assert found[0].interventions.effects["uniform"] == found[2].interventions.effects["uniform"]
 
 
-@pytest.mark.parametrize("sentences", [0, -1])
-def test_a_sample_of_no_sentences_is_refused(trained, sentences):
-    pairs = ParallelCorpus(["a b c", "d e"], ["c b a", "e d"], "letters")
-    with pytest.raises(UserError, match=f"^sentences = {sentences}: correlations are measured on 1 or more$"):
-        faithfulness(trained(2), pairs, sentences=sentences)
-
-
 def test_a_model_without_weights_or_a_single_pair_is_refused(trained):
     pairs = ParallelCorpus(["a b", "c"], ["b a", ""], "letters")
     with pytest.raises(UserError, match=r"^model\.context\.kind: this model does not attend"):
-        faithfulness(trained(0), pairs)
+        faithfulness(trained(0), pairs, FaithfulnessOptions())
     with pytest.raises(UserError, match=r"^letters: 1 pairs with text on both sides; at least two are needed$"):
-        faithfulness(trained(2), pairs)
+        faithfulness(trained(2), pairs, FaithfulnessOptions())

@@ -39,9 +39,12 @@ class AgainstB(Results):
     baseline = "b"
 
 
-def sentences_for(*comparisons, arms=None, where=None, by_length=None, sentences=82, **others):
+NOWHERE = Breakdowns((), (), None)
+
+
+def sentences_for(*comparisons, arms=None, where=NOWHERE, by_length=None, sentences=82, **others):
     arms = arms or (arm("a", 30.0), arm("b", 20.0))
-    named = [*(each.arm for each in comparisons), *sorted(where.arms if where else ())]
+    named = [*(each.arm for each in comparisons), *sorted(where.arms)]
     arms += tuple(arm(name, 1.0) for name in dict.fromkeys(named) if name not in {known.name for known in arms})
     groups = {each.name: bands() for each in arms} | (by_length or {})
     lengths = Breakdown("source length", "", ("1-10", "11-20", "21-30"), groups)

@@ -150,7 +150,8 @@ def test_many_arms_are_rows_of_dots_with_intervals_and_no_lines(render_page):
             f"arm {number}": [band(29, 30.0 + number, 28.0, 45.0), band(30, 50.0 - number, 20.0, 60.0)]
             for number in range(14)
         }
-        results |= {"comparisons": [], "where": None}
+        results |= {"comparisons": []}
+        del results["where"]
         for name in ("curves.json", "attention.json", "examples.json", "sentences.json", "making.json"):
             del values[name]
         values |= {"curves.json": {}, "attention.json": []}

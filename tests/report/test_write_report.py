@@ -43,6 +43,13 @@ def test_page_tables_and_figures_are_written_and_their_paths_returned(folder, dr
     assert (folder / "table.md").read_text(encoding="utf-8") == markdown(Results.load(folder / "results.json"))
 
 
+def test_results_that_are_published_alone_have_a_report(folder, drawn):
+    for name in JSON - {"results.json"}:
+        (folder / name).unlink()
+    tables = {"report.html", "table.md", "table.tex", "table.csv", "where.csv"}
+    assert {path.name for path in write_report(folder)} == tables | {"by_length.png", "by_length.svg"}
+
+
 def test_a_sentence_with_too_many_arms_has_no_figures(folder, drawn, monkeypatch):
     monkeypatch.setattr(writing, "MOST_FIGURES", 1)
     names = {path.stem for path in write_report(folder) if path.suffix == ".svg"}

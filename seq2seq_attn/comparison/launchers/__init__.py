@@ -9,11 +9,8 @@ Every process of `local` imports this file, so it imports nothing that is slow (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
-
-from seq2seq_attn.errors import UserError
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -63,13 +60,3 @@ def find_launcher(on: On, jobs: int | None, runs: Path) -> Launcher | None:
     from seq2seq_attn.comparison.launchers.local import Local
 
     return None if jobs in (None, 1) else Local(jobs)
-
-
-def import_engine(on: On, name: str) -> Any:
-    """The module of an engine. UserError: it is not installed."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise UserError(f"--on {on} needs {name}: pip install 'seq2seq_attn[{on}]'") from None

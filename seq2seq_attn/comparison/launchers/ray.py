@@ -29,8 +29,8 @@ from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.comparison.launchers import Ended, Work, import_engine
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.comparison.launchers import Ended, Work
+from seq2seq_attn.errors import UserError, needing
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -107,7 +107,8 @@ def _connected() -> Iterator[Any]:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
-        ray = import_engine("ray", "ray")
+        with needing("--on ray"):
+            import ray
         if ray.is_initialized():
             yield ray
             return

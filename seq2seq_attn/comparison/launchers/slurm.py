@@ -17,8 +17,8 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq_attn.comparison.launchers import Ended, Work, import_engine
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.comparison.launchers import Ended, Work
+from seq2seq_attn.errors import UserError, needing
 
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
@@ -65,7 +65,8 @@ class Slurm:
                 subprocess.run(["scancel", *running], check=False, capture_output=True)
 
     def _submit(self, work: Work, runs: Sequence[ArmRun], resources: Resources) -> list[Any]:
-        submitit = import_engine("slurm", "submitit")
+        with needing("--on slurm"):
+            import submitit
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
         try:
