@@ -220,7 +220,7 @@ def api_attention() -> str:
     return f"""\
 # Attention
 
-`seq2seq_attn.attention` needs torch and nothing else of this package. [Attention in other code](attention.md) is the
+`seq2seq_attn.attention` needs torch and nothing else of this package. [Attention in your own code](attention.md) is the
 guide to it; [Scorers](scorers.md) lists equations, papers and costs.
 
 {_names_table(map(vars(attention).get, attention.__all__))}
