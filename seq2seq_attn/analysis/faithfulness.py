@@ -33,6 +33,7 @@ from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.options import FaithfulnessOptions
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.search.batched import Progress, device_of, force_corpus
+from seq2seq_attn.search.forced import force
 
 COPIES = 16  # of a sentence in one batch
 
@@ -107,7 +108,7 @@ def word_importance(translator: Seq2Seq, source: Ids, target: Ids) -> dict[str, 
 
     The `</s>` of the source is left out: a sentence without it is not valid input.
     """
-    (forced,) = force_corpus(translator, [source], [target])
+    (forced,) = force_corpus(force, translator, [source], [target])
     found: dict[str, Any] = {
         "weights": forced.weights,
         "gradient": gradient_norms(translator, source, target),
@@ -144,5 +145,5 @@ def leave_one_out(translator: Seq2Seq, source: Ids, target: Ids) -> Tensor:
     The token is removed before the sentence is encoded.
     """
     shorter = [[*source[:index], *source[index + 1 :]] for index in range(len(source) - 1)]
-    whole, *others = force_corpus(translator, [source, *shorter], [target] * len(source), batch_size=COPIES)
+    whole, *others = force_corpus(force, translator, [source, *shorter], [target] * len(source), batch_size=COPIES)
     return torch.stack([(each.log_probabilities - whole.log_probabilities).abs() for each in others], dim=1)

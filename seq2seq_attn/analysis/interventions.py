@@ -88,7 +88,7 @@ def _predict(
     memory = translator.encode(source)
     decoded = translator.decode(inputs, memory.select(rows))
     assert decoded.weights is not None
-    places, tokens = target.places, target.at_places
+    places, tokens = target.placed
 
     def predictions(features: Tensor, weights: Tensor, *inputs: Tensor) -> _Predictions:
         logits = translator.logits(Decoded(features, weights, inputs), memory, places)

@@ -111,12 +111,10 @@ def _candidate(trained: TrainedModel, line: SourceLine, found: Hypothesis, optio
 
 def averaged(model: Model, ensemble: Sequence[Model], weights: bool = False) -> TrainedModel:
     """The ensemble of this model and others. UserError if these cannot be averaged, or their `weights` cannot."""
-    from seq2seq_attn.api.model import Model  # which imports this file
-
     if not ensemble:
         return model.trained
     for other in ensemble:
-        if not isinstance(other, Model):
+        if not isinstance(getattr(other, "trained", None), TrainedModel):
             raise UserError(f"ensemble: {other!r} is not a model; load each run first, as with s2s.load(folder)")
         for side in ("source", "target"):
             ours, theirs = (getattr(each.trained, side) for each in (model, other))

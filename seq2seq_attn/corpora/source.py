@@ -51,18 +51,14 @@ class Tokens(NamedTuple):
         return token_mask(self.lengths, self.tokens)
 
     @property
-    def places(self) -> Tensor:
-        """(M,) int64: where the tokens are among the B * L positions, row by row.
+    def placed(self) -> tuple[Tensor, Tensor]:
+        """Where the M tokens are among the B * L positions, row by row, and the tokens themselves: (M,) int64 each.
 
-        They follow from the lengths: selecting by `is_token` would wait for an accelerator to count them.
+        The places follow from the lengths: selecting by `is_token` would wait for an accelerator to count them.
         """
         is_token = torch.arange(self.tokens.shape[1]) < self.lengths[:, None]
-        return is_token.flatten().nonzero()[:, 0].to(self.tokens.device, non_blocking=True)
-
-    @property
-    def at_places(self) -> Tensor:
-        """(M,) int64: the tokens, row by row."""
-        return self.tokens.flatten().index_select(0, self.places)
+        places = is_token.flatten().nonzero()[:, 0].to(self.tokens.device, non_blocking=True)
+        return places, self.tokens.flatten().index_select(0, places)
 
     def to(self: _Tokens, device: torch.device | str) -> _Tokens:
         """The record with its tokens on the device; the lengths stay on the CPU, where packing needs them."""

@@ -131,8 +131,9 @@ def remove_abandoned(folder: Path) -> None:
     with suppress(OSError):
         for found in folder.glob(PART):
             path = found.with_suffix("") if found.suffix == ".lock" else found
-            with suppress(OSError), held(_lock_of(path), 0.0):  # Timeout, an OSError: its writer is alive
-                _remove(path)
+            with suppress(OSError), held(_lock_of(path), 0.0) as lock:  # Timeout, an OSError: its writer is alive
+                if lock.lock_counter == 1:  # otherwise, this thread writes it
+                    _remove(path)
 
 
 def _lock_of(part: Path) -> Path:

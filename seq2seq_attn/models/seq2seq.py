@@ -165,7 +165,7 @@ class Seq2Seq(nn.Module, ABC):
         return self.decode(self.decoder_inputs(target), memory, need_weights), memory
 
     def reads(self, decoded: Decoded, memory: Memory, places: Tensor) -> tuple[Read, Any]:
-        """What the head predicts M tokens from: the steps at `places` (M,) among all B * T, as `Tokens.places`."""
+        """What the head predicts M tokens from: the steps at `places` (M,) among all B * T, as in `Tokens.placed`."""
         own = None if memory.head is None else memory.head.select(places // decoded.features.shape[1])
 
         def at_places(part: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ _Outcome = TypeVar("_Outcome")
 
 
 class FixedTokens(Tokens):
-    """Sentences whose lengths are on the device: all positions are `places`, at which padding is `IGNORED`."""
+    """Sentences whose lengths are on the device: all positions are places of tokens, and padding is `IGNORED`."""
 
     @classmethod
     def of(cls, given: Tokens, sentences: int, positions: int, least: int) -> FixedTokens:
@@ -59,12 +59,9 @@ class FixedTokens(Tokens):
         self.lengths.copy_(other.lengths)
 
     @property
-    def places(self) -> Tensor:
-        return torch.arange(self.tokens.numel(), device=self.tokens.device)
-
-    @property
-    def at_places(self) -> Tensor:
-        return self.tokens.masked_fill(~self.is_token, IGNORED).flatten()
+    def placed(self) -> tuple[Tensor, Tensor]:
+        every = torch.arange(self.tokens.numel(), device=self.tokens.device)
+        return every, self.tokens.masked_fill(~self.is_token, IGNORED).flatten()
 
 
 class Replayed:

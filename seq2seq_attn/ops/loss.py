@@ -187,7 +187,8 @@ class _VocabularyLoss(torch.autograd.Function):
             rows_given, words = len(features), len(w)
             share = None if divergence else share_of(targets, sum_dtype)
             targets = targets if share is None else targets.clamp(min=0)
-            counted = x if share is None else x * F.pad(share, (0, len(x) - rows_given)).to(dtype)[:, None]
+            mask = None if share is None else F.pad(share, (0, len(x) - rows_given)).to(dtype)[:, None]
+            counted = x if mask is None else x * mask
             tokens: Any = rows_given if share is None else share.sum()
             target_logits, nll, divergences = (torch.zeros((), dtype=sum_dtype, device=x.device) for _ in range(3))
             sums = torch.zeros(words, dtype=sum_dtype, device=x.device)
@@ -230,8 +231,8 @@ class _VocabularyLoss(torch.autograd.Function):
                 grad_bias = sums - (1 - smoothing) * counts - tokens * uniform
                 grad_features = grad_features[:rows_given]
                 grad_features -= (uniform * weight_sum).to(dtype)
-                if share is not None:
-                    grad_features *= share.to(dtype)[:, None]
+                if mask is not None:
+                    grad_features *= mask[:rows_given]
                 grad_weight -= (uniform * feature_sum).to(weight.dtype)
                 ctx.save_for_backward(grad_features.to(features.dtype), grad_weight, grad_bias.to(bias.dtype))
         ctx.mark_non_differentiable(nll)

@@ -21,7 +21,7 @@ from seq2seq_attn.models.recurrent.cells import (
     first_rows,
     split_steps,
 )
-from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder
+from seq2seq_attn.models.recurrent.encoder import RecurrentEncoder, reversal
 from seq2seq_attn.ops.autograd import apply
 from seq2seq_attn.ops.form import Form, changed
 from seq2seq_attn.ops.gru import gru_sequence, norm_weights, why_not_norm
@@ -174,7 +174,7 @@ class FusedRecurrentEncoder(Form, RecurrentEncoder):
     def without_packing(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """What `forward` returns, by operations that do not depend on the values of the lengths (B,)."""
         states, counts = embedded.transpose(0, 1), [len(embedded)] * embedded.shape[1]  # time first
-        order = from_the_end(lengths, embedded.shape[1]).t()[..., None]
+        order = reversal(lengths, embedded.shape[1]).t()[..., None]
         for level, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
             inputs = states if level == 0 else self.dropout(states)
             outputs = [self._one_direction(layer, "l0", inputs.flatten(0, 1), counts).view(*inputs.shape[:2], -1)]
@@ -217,15 +217,6 @@ def _why_not_layer(layer: nn.Module) -> str | None:
         return reason
     standard = isinstance(layer, nn.RNNBase) and layer.num_layers == 1 and layer.bias and layer.mode != "RNN_RELU"
     return None if standard and layer.proj_size == 0 else f"{type(layer).__name__} is not a single standard layer"
-
-
-def from_the_end(lengths: Tensor, positions: int) -> Tensor:
-    """The position that is read at each step (B, S) int64 from the last token to the first, then those of padding.
-
-    It is its own inverse.
-    """
-    steps = torch.arange(positions, device=lengths.device)
-    return torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
 
 
 def _step_by_step(cell: Any, inputs: Tensor, counts: list[int], weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:

@@ -25,6 +25,7 @@ from seq2seq_attn.corpora.embedded import glosses
 from seq2seq_attn.corpora.encoded import Item
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.corpora.lexicon import Lexicon
+from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.corpora.unknown_words import UnknownWords
 from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
 from seq2seq_attn.errors import UserError
@@ -45,11 +46,10 @@ from seq2seq_attn.search.batched import (
     autocast,
     device_of,
     force_corpus,
-    force_heads_of_corpus,
     quantized_for,
     search,
 )
-from seq2seq_attn.search.forced import Forced
+from seq2seq_attn.search.forced import Forced, force, force_heads
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, never
 from seq2seq_attn.search.shortlist import Shortlist
@@ -353,17 +353,17 @@ class TrainedModel:
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
     ) -> list[Forced | None]:
         """Log-probabilities and attention weights for given targets; None for a pair with a blank side."""
-        return self._forced(force_corpus, sources, targets, progress)
+        return self._forced(force, sources, targets, progress)
 
     def head_weights(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
     ) -> list[HeadWeights | None]:
         """The weights of every layer and head, as `HeadWeights.of_pair`; None for a pair with a blank side."""
-        return self._forced(force_heads_of_corpus, sources, targets, progress)
+        return self._forced(force_heads, sources, targets, progress)
 
     def _forced(
         self,
-        method: Callable[..., list[_Found]],
+        method: Callable[[Seq2Seq, Any, Tokens], list[_Found]],
         sources: Sequence[str],
         targets: Sequence[str],
         progress: Progress | None,
@@ -383,9 +383,8 @@ class TrainedModel:
             if progress is not None:
                 progress(count)
 
-        filled_sources, filled_targets = ([pairs[i][side] for i in filled] for side in (0, 1))
-        collate = self.source.collate
-        forced = method(self.fused, filled_sources, filled_targets, collate=collate, progress=after_batch)
+        read, written = [pairs[i][0] for i in filled], [pairs[i][1] for i in filled]
+        forced = force_corpus(method, self.fused, read, written, collate=self.source.collate, progress=after_batch)
         for index, result in zip(filled, forced, strict=True):
             found[index] = result
         return found

@@ -25,7 +25,7 @@ from seq2seq_attn.corpora.tables import digest_of_dataset
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import OPEN, load_values
 from seq2seq_attn.files.reading import digest
-from seq2seq_attn.ops.host import on_cuda
+from seq2seq_attn.ops.host import machine_memory, on_cuda
 from seq2seq_attn.runs.plugin import run_values
 from seq2seq_attn.strict import dump, parse
 
@@ -55,7 +55,7 @@ def session(config: Config) -> dict[str, Any]:
         "packages": packages(),
         "platform": platform.platform(),
         "cuda": torch.version.cuda if on_cuda(config.training.accelerator) else None,
-        "memory_bytes": _memory(),
+        "memory_bytes": machine_memory(),
         "environment": {
             name: value
             for name, value in sorted(os.environ.items())
@@ -233,13 +233,6 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.decode(errors="replace")
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):  # not on every system
-        return None
 
 
 def hardware(accelerator: str, threads: int | None = None) -> str:

@@ -10,14 +10,13 @@ import torch
 from torch import nn
 
 from seq2seq_attn.corpora.encoded import Ids
-from seq2seq_attn.corpora.source import Source, pad
+from seq2seq_attn.corpora.source import Source, Tokens, pad
 from seq2seq_attn.models.replace import Model
-from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
+from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops.host import parallel_map
 from seq2seq_attn.ops.int8 import quantized
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.search.beam import beam_search, greedy_search
-from seq2seq_attn.search.forced import Forced, force, force_heads
 from seq2seq_attn.search.groups import diverse_beam_search
 from seq2seq_attn.search.hypotheses import Hypothesis
 from seq2seq_attn.search.interruptible import AtStep, Interruptible, never
@@ -31,8 +30,6 @@ Method = Callable[[Seq2Seq, Any, SearchOptions, bool, NoRules], list[list[Hypoth
 Progress = Callable[[int], object]  # called after each batch with its number of sentences
 
 _Found = TypeVar("_Found")
-
-BATCH_SIZE, BATCH_TOKENS = 64, 4096  # of forced decoding: sentences, and tokens of the longer side with padding
 
 
 def search(
@@ -73,8 +70,7 @@ def search(
         listed = tokens.tolist()
         return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 
-    limits = options.batch_size, options.batch_tokens
-    return _in_batches(translator, device, decode, (sources,), (collate,), *limits, progress)
+    return _in_batches(translator, decode, [(sources, collate)], options.batch_size, options.batch_tokens, progress)
 
 
 def _method(options: SearchOptions) -> Method:
@@ -96,60 +92,43 @@ def quantized_for(options: SearchOptions, model: Model) -> Model:
 
 
 def force_corpus(
+    method: Callable[[Seq2Seq, Any, Tokens], list[_Found]],
     translator: Seq2Seq,
     sources: Items,
     targets: Sequence[Ids],
     *,
     collate: Collate = pad,
-    batch_size: int = BATCH_SIZE,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_size: int = 64,
+    batch_tokens: int = 4096,
     progress: Progress | None = None,
-) -> list[Forced]:
-    """Forced decoding of each pair, in the order of the pairs; otherwise as in `search`."""
-    device = device_of(translator)
+) -> list[_Found]:
+    """The results of `force` or `force_heads`, for each pair, in the order of the pairs; otherwise as in `search`.
 
-    def work(_: list[int], *pair: Any) -> list[Forced]:
-        return force(translator, *pair)
+    A batch has at most `batch_tokens` tokens of the longer side, padding included.
+    """
 
-    return _in_batches(translator, device, work, (sources, targets), (collate, pad), batch_size, batch_tokens, progress)
+    def work(_: list[int], source: Any, target: Any) -> list[_Found]:
+        return method(translator, source, target)
 
-
-def force_heads_of_corpus(
-    translator: Seq2Seq,
-    sources: Items,
-    targets: Sequence[Ids],
-    *,
-    collate: Collate = pad,
-    progress: Progress | None = None,
-) -> list[HeadWeights]:
-    """The weights of every layer and head for each pair, in the order of the pairs; otherwise as in `search`."""
-    device = device_of(translator)
-
-    def work(_: list[int], *pair: Any) -> list[HeadWeights]:
-        return force_heads(translator, *pair)
-
-    return _in_batches(translator, device, work, (sources, targets), (collate, pad), BATCH_SIZE, BATCH_TOKENS, progress)
+    return _in_batches(translator, work, [(sources, collate), (targets, pad)], batch_size, batch_tokens, progress)
 
 
 def _in_batches(
     translator: Seq2Seq,
-    device: torch.device,
     work: Callable[..., list[_Found]],
-    corpora: Sequence[Items],
-    collates: Sequence[Collate],
+    corpora: Sequence[tuple[Items, Collate]],
     batch_size: int,
     batch_tokens: int,
     progress: Progress | None,
 ) -> list[_Found]:
     """The results of `work`, given the numbers of some rows and their batches, for all rows of the parallel corpora."""
-    lengths = [max(map(len, row)) for row in zip(*corpora, strict=True)]
-    batches = list(_batches(lengths, batch_size, batch_tokens))
+    lengths = [max(map(len, row)) for row in zip(*(items for items, _ in corpora), strict=True)]
+    batches, device = list(_batches(lengths, batch_size, batch_tokens)), device_of(translator)
     found: dict[int, _Found] = {}
     with _evaluating(translator), parallel_map(device, len(batches)) as each:
 
         def work_on(batch: list[int]) -> list[_Found]:
-            rows = ([corpus[index] for index in batch] for corpus in corpora)
-            return work(batch, *(collate(items).to(device) for collate, items in zip(collates, rows, strict=True)))
+            return work(batch, *(collate([items[row] for row in batch]).to(device) for items, collate in corpora))
 
         for batch, results in zip(batches, each(work_on, batches), strict=True):
             found.update(zip(batch, results, strict=True))

@@ -25,10 +25,11 @@ def force(translator: Seq2Seq, source: Source, target: Tokens) -> list[Forced]:
     """Decode each target given its source, by teacher forcing; padding is not projected onto the vocabulary."""
     decoded, memory = translator.teach(source, target)
     assert decoded.weights is not None
-    logits = translator.logits(decoded, memory, target.places)
+    places, tokens = target.placed
+    logits = translator.logits(decoded, memory, places)
     # Near 10 the spacing of bfloat16 is 1/16; a sum over a sentence would be off by whole units.
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_probabilities = -F.cross_entropy(logits, target.at_places, reduction="none")
+    log_probabilities = -F.cross_entropy(logits, tokens, reduction="none")
 
     lengths = target.lengths.tolist()
     scored = torch.split(log_probabilities.cpu(), lengths)

@@ -73,12 +73,8 @@ def coverage_loss(weights: Tensor, is_token: Tensor) -> Tensor:
 
 def _decode(model: Seq2Seq, batch: Batch, with_weights: bool = False) -> _Predicted:
     decoded, memory = model.teach(batch.source, batch.target, with_weights or model.head.needs_weights)
-    target = batch.target
-    return _Predicted(
-        *model.reads(decoded, memory, target.places),
-        target.at_places,
-        decoded.weights if with_weights else None,
-    )
+    places, targets = batch.target.placed
+    return _Predicted(*model.reads(decoded, memory, places), targets, decoded.weights if with_weights else None)
 
 
 @torch.no_grad()

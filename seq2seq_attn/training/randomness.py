@@ -38,12 +38,15 @@ class RandomStates(NamedTuple):
             torch.cuda.set_rng_state(state, device)
 
 
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # the most that it takes
+    torch.manual_seed(seed)
+
+
 def separate(rank: int) -> None:
     """From now on, each of several processes that had the same states draws numbers of its own."""
-    seed = int(torch.randint(2**62, ())) + rank
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    _seed(int(torch.randint(2**62, ())) + rank)
 
 
 def restore_own(states: Sequence[RandomStates], rank: int, world: int) -> RandomStates:
@@ -62,9 +65,7 @@ def restore_own(states: Sequence[RandomStates], rank: int, world: int) -> Random
 def seeded(seed: int) -> Iterator[None]:
     """Random numbers in the block depend on the seed alone, and the block does not change those that follow it."""
     before = RandomStates.now()
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    _seed(seed)
     try:
         yield
     finally:

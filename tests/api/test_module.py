@@ -20,7 +20,7 @@ def forced_loss(model):
     source = reader.collate([reader.encode(line) for line, _ in PAIRS])
     target = writer.collate([writer.encode(line) for _, line in PAIRS])
     decoded, memory = module.teach(source, target)
-    read, of_source = module.reads(decoded, memory, target.places)
+    read, of_source = module.reads(decoded, memory, target.placed[0])
     return module.head.loss(read, target.tokens[target.is_token], of_source)
 
 

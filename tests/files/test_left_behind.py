@@ -59,6 +59,14 @@ def test_what_a_living_process_is_writing_is_left_alone(writer, tmp_path):
     assert list(tmp_path.glob(PART)) == []
 
 
+def test_several_files_of_a_folder_can_be_written_at_once(tmp_path):
+    with writing.writing(tmp_path / "one") as one, writing.writing(tmp_path / "two") as two:
+        two.write(b"second")
+        one.write(b"first")
+    assert [(tmp_path / name).read_bytes() for name in ("one", "two")] == [b"first", b"second"]
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
+
+
 def test_a_part_that_was_taken_for_abandoned_before_it_was_locked_is_begun_again(tmp_path, monkeypatch):
     held = writing.held
 

@@ -133,7 +133,7 @@ def test_probabilities_sum_to_1_and_padding_and_order_change_nothing(context):
 
 def _reads(model):
     memory = model.encode(SOURCE)
-    return model.reads(model.decode(model.decoder_inputs(TARGET), memory), memory, TARGET.places)
+    return model.reads(model.decode(model.decoder_inputs(TARGET), memory), memory, TARGET.placed[0])
 
 
 @pytest.mark.parametrize("normalizer", BOTH)

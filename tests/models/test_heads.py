@@ -133,7 +133,7 @@ def test_the_gate_of_a_recurrent_decoder_reads_h_c_and_the_last_token(family):
     """w_s · H_i + w_c · C_i + w_x · E y_{i-1}; a Transformer has the features alone."""
     model = build("pointer", family)
     decoded = model.decode(model.decoder_inputs(TARGET), model.encode(SOURCE))
-    read, _ = model.reads(decoded, model.encode(SOURCE), TARGET.places)
+    read, _ = model.reads(decoded, model.encode(SOURCE), TARGET.placed[0])
     if family == "transformer":
         assert (read.inputs, model.head.gate.in_features) == ((), 8)
         return

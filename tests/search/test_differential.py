@@ -11,7 +11,7 @@ import torch
 
 from seq2seq_attn import ops
 from seq2seq_attn.models.config import ModelConfig
-from seq2seq_attn.search import SearchOptions, force_corpus, search
+from seq2seq_attn.search import SearchOptions, force, force_corpus, search
 
 EOS, VOCABULARY = 3, 13
 CLOSE = {"atol": 1e-4, "rtol": 2e-5}  # of ln p, summed over a sentence: rounding in fp32 in another order
@@ -55,7 +55,7 @@ def random_model(seed):
 
 def totals(model, sources, targets, **options):
     with torch.no_grad():
-        return torch.tensor([each.total for each in force_corpus(model, sources, targets, **options)])
+        return torch.tensor([each.total for each in force_corpus(force, model, sources, targets, **options)])
 
 
 def best(model, sources, **options):

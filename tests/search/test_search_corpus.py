@@ -116,7 +116,7 @@ def test_forced_decoding_of_a_corpus_keeps_its_order():
     translator = GruModel(2)
     sources, targets = corpus(19, longest=8, seed=5), corpus(19, longest=11, seed=6)
     counts: list[int] = []
-    found = force_corpus(translator.train(), sources, targets, batch_size=4, progress=counts.append)
+    found = force_corpus(force, translator.train(), sources, targets, batch_size=4, progress=counts.append)
     assert counts == [4, 4, 4, 4, 3]
     translator.eval()
     for source, target, forced in zip(sources, targets, found, strict=True):

@@ -206,8 +206,9 @@ class WithLoss(nn.Module):
 
     def forward(self, batch):
         decoded, memory = self.model.teach(batch.source, batch.target)
-        read, of_source = self.model.reads(decoded, memory, batch.target.places)
-        return self.model.head.loss(read, batch.target.at_places, of_source).total
+        places, tokens = batch.target.placed
+        read, of_source = self.model.reads(decoded, memory, places)
+        return self.model.head.loss(read, tokens, of_source).total
 
 
 def sharded(processes):

@@ -2,7 +2,7 @@
 
 The inputs of a decoder are the source as its context prepared it and the embedded tokens. Whatever does not depend on
 the previous state is computed before the loop (`input_gates`); whatever no later step depends on is computed after it
-(readout and projection, in `translator.py`).
+(readout and projection, in `seq2seq.py`).
 """
 
 from __future__ import annotations

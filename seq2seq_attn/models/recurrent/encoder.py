@@ -115,20 +115,18 @@ class ReversedEncoder(SequenceEncoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """States (B, S, state_size) of embedded sources (B, S, input_size); lengths (B,) on the CPU."""
-        order = reading_order(lengths, embedded.shape[1]).to(embedded.device)
+        order = reversal(lengths - 1, embedded.shape[1]).to(embedded.device)  # `</s>` keeps its position
         return _reorder(self.encoder(_reorder(embedded, order), lengths), order)
 
 
-def reading_order(lengths: Tensor, positions: int) -> Tensor:
-    """The position that is read at each step (B, S) int64, for lengths (B,) with `</s>`: a self-inverse permutation.
+def reversal(counts: Tensor, positions: int) -> Tensor:
+    """The permutation (B, S) int64 that reverses the first `counts` (B,) positions of each row; its own inverse.
 
-    `</s>` and padding keep their positions.
-
-    >>> reading_order(torch.tensor([4, 2]), 5).tolist()
+    >>> reversal(torch.tensor([3, 1]), 5).tolist()
     [[2, 1, 0, 3, 4], [0, 1, 2, 3, 4]]
     """
-    written, words = torch.arange(positions, device=lengths.device), lengths[:, None] - 1  # without `</s>`
-    return torch.where(written < words, words - 1 - written, written)
+    places = torch.arange(positions, device=counts.device)
+    return torch.where(places < counts[:, None], counts[:, None] - 1 - places, places)
 
 
 def _reorder(vectors: Tensor, order: Tensor) -> Tensor:
