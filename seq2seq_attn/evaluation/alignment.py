@@ -8,9 +8,9 @@ target word j, both counted from 0. Gold alignments write a link that is possibl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -66,7 +66,7 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
     """
     lines = list(iterate_lines(path))
     if sentences is not None and len(lines) != sentences:
-        raise UserError(f"{path}: {len(lines)} lines for {sentences} sentence pairs; each needs its line of links")
+        raise _unequal(path, len(lines), sentences)
     gold = [parse_links(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
     return GoldCorpus([pair.sure for pair in gold], [pair.possible for pair in gold])
 
@@ -74,22 +74,38 @@ def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:
 def read_gold_of(
     path: Path, sources: Sequence[str], targets: Sequence[str], words: Callable[[str], Sequence[str]] = str.split
 ) -> GoldCorpus:
-    """The links in a file between the words of these sentence pairs.
+    """The links in a file between the words of these sentence pairs; otherwise as `iterate_gold_of`."""
+    gold = list(iterate_gold_of(path, zip(sources, targets, strict=True), words))
+    return GoldCorpus([pair.sure for pair in gold], [pair.possible for pair in gold])
+
+
+def iterate_gold_of(
+    path: Path, pairs: Iterable[tuple[str, str]], words: Callable[[str], Sequence[str]] = str.split
+) -> Iterator[Gold]:
+    """The links in a file between the words of these sentence pairs, one after the other.
 
     `words` are those of a source that is not blank; the words of a target are what white space separates.
 
     UserError: as for `read_gold`, or a link to a word outside its sentence, as in files that count words from 1.
     """
-    gold = read_gold(path, len(sources))
-    for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):
-        m, n = len(words(source)) if source.strip() else 0, len(target.split())
-        for i, j in sorted(links):
+    lines, waiting = iterate_lines(path), iter(pairs)
+    for number, (line, pair) in enumerate(zip_longest(lines, waiting), start=1):
+        if line is None or pair is None:
+            found = number - (line is None) + sum(1 for _ in lines)  # the one that has ended adds nothing
+            raise _unequal(path, found, number - (pair is None) + sum(1 for _ in waiting))
+        gold = parse_links(line, f"{path}, line {number}")
+        m, n = len(words(pair[0])) if pair[0].strip() else 0, len(pair[1].split())
+        for i, j in sorted(gold.possible):
             if i >= m or j >= n:
                 raise UserError(
                     f"{path}, line {number}: link {i}-{j}, but the pair has {m} source and {n} target "
                     "words; words are separated by white space and counted from 0"
                 )
-    return gold
+        yield gold
+
+
+def _unequal(path: Path, lines: int, sentences: int) -> UserError:
+    return UserError(f"{path}: {lines} lines for {sentences} sentence pairs; each needs its line of links")
 
 
 def read_gold_for(path: Path, predicted: Sequence[Links], first_word: int | None = None) -> GoldCorpus:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from importlib.metadata import version
+from itertools import tee
 from os.path import isfile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -44,7 +45,7 @@ from seq2seq_attn.corpora.learning import train_codec, train_codecs
 from seq2seq_attn.corpora.tables import iterate_dataset, iterate_table
 from seq2seq_attn.corpora.text_config import SamplingConfig
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import GoldCorpus, read_gold_of
+from seq2seq_attn.evaluation.alignment import GoldCorpus, iterate_gold_of, read_gold_of
 from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
 from seq2seq_attn.files.lock import LOCK, file_locked
 from seq2seq_attn.files.reading import digest, read_lines
@@ -257,17 +258,14 @@ class _Parts(NamedTuple):
 
 
 def linked_tokens(links: Path, files: PairFiles, codecs: FrontEnds) -> CorpusLinks:
-    """The sure links in a file between the words of these pairs, as links between tokens.
+    """The sure links in a file between the words of these pairs, as links between tokens; no text stays in memory.
 
-    UserError: as for `read_gold_of`.
+    UserError: as for `iterate_gold_of`.
     """
     source, target = codecs
-    pairs = read_pairs(files)
-    of_targets = (
-        target.given(line).word_indices(other) for line, other in zip(pairs.source, pairs.target, strict=True)
-    )
-    words = zip(map(source.word_indices, pairs.source), of_targets, strict=True)
-    return CorpusLinks.between(read_gold_of(links, pairs.source, pairs.target, source.words).sure, words)
+    pairs, same = tee(iterate_pairs(files))
+    words = ((source.word_indices(line), target.given(line).word_indices(other)) for line, other in same)
+    return CorpusLinks.between((gold.sure for gold in iterate_gold_of(links, pairs, source.words)), words)
 
 
 def sampled_pairs(

@@ -6,6 +6,7 @@ Links between words become links between the tokens of a corpus (`CorpusLinks`),
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
@@ -53,8 +54,7 @@ class CorpusLinks:
 
         Two tokens are linked if their words are. `</s>` has no word and no link.
         """
-        entries: list[tuple[int, int, float]] = []
-        offsets = [0]
+        target, source, share, offsets = array("q"), array("q"), array("f"), array("q", [0])
         for pair_links, (source_words, target_words) in zip(links, words, strict=True):
             linked_words, tokens = defaultdict(set), defaultdict(list)  # by target word; by source word
             for source_word, target_word in pair_links:
@@ -63,10 +63,12 @@ class CorpusLinks:
                 tokens[source_word].append(j)
             for i, target_word in enumerate(target_words):
                 linked = [j for word in sorted(linked_words[target_word]) for j in tokens[word]]
-                entries.extend((i, j, 1 / len(linked)) for j in linked)
-            offsets.append(len(entries))
-        target, source, share = np.array(entries).reshape(-1, 3).T
-        return cls(target.astype(np.int64), source.astype(np.int64), share.astype(np.float32), np.array(offsets))
+                for j in linked:
+                    target.append(i)
+                    source.append(j)
+                    share.append(1 / len(linked))
+            offsets.append(len(source))
+        return cls(*map(np.asarray, (target, source, share, offsets)))
 
     def of(self, rows: NDArray[np.int64]) -> TokenLinks:
         """The links of a batch of the pairs with these indices."""

@@ -62,6 +62,9 @@ def test_a_gold_file_of_another_length_is_refused_with_both_counts(tmp_path):
     path.write_text("0-0\n1-1\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"gold\.align: 2 lines for 3 sentence pairs"):
         read_gold(path, sentences=3)
+    for sentences in (1, 4):
+        with pytest.raises(UserError, match=rf"gold\.align: 2 lines for {sentences} sentence pairs"):
+            read_gold_of(path, ["a b"] * sentences, ["x y"] * sentences)
 
 
 def test_a_link_outside_the_sentence_is_refused(tmp_path):
