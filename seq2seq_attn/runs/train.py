@@ -290,11 +290,10 @@ def _train(
             validation,
             validation_score(model, validation_sets, lambda text: say(f"{name}: {text}"), processes),
             folder,
-            name,
+            run=tracked,
             resume=resuming,
             bar=bar,
             say=lambda text: say(f"{name}: {text}"),
-            tracked=tracked,
             optimizer=optimizer,
             processes=processes,
         )

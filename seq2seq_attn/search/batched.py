@@ -125,7 +125,7 @@ def _in_batches(
     lengths = [max(map(len, row)) for row in zip(*(items for items, _ in corpora), strict=True)]
     batches, device = list(_batches(lengths, batch_size, batch_tokens)), device_of(translator)
     found: dict[int, _Found] = {}
-    with _evaluating(translator), parallel_map(device, len(batches)) as each:
+    with evaluation_mode(translator), parallel_map(device, len(batches)) as each:
 
         def work_on(batch: list[int]) -> list[_Found]:
             return work(batch, *(collate([items[row] for row in batch]).to(device) for items, collate in corpora))
@@ -155,12 +155,12 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 @contextmanager
-def _evaluating(translator: Seq2Seq) -> Iterator[None]:
-    """Sets evaluation mode, and restores the mode of every module."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Sets evaluation mode in the block, and restores the mode of every module."""
     # A model in evaluation mode stays as it is: looking at every module takes a good part of one short sentence.
-    training = [module for module in translator.modules() if module.training] if translator.training else []
+    training = [module for module in model.modules() if module.training] if model.training else []
     if training:
-        translator.eval()
+        model.eval()
     try:
         yield
     finally:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from seq2seq_attn.search.batched import evaluation_mode
+
 
 class WeightAverage:
     """An exponential moving average of the weights of all steps (Polyak & Juditsky 1992 average them equally).
@@ -41,18 +43,12 @@ class WeightAverage:
 
 @contextmanager
 def evaluating(model: nn.Module, average: WeightAverage | None) -> Iterator[None]:
-    """In the block, the model is in evaluation mode and has the averages of its weights, if there are any.
-
-    Afterwards each of its modules is in its own mode again.
-    """
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    if average is not None:
-        average.swap()
-    try:
-        yield
-    finally:
+    """In the block, the model is in evaluation mode and has the averages of its weights, if there are any."""
+    with evaluation_mode(model):
         if average is not None:
             average.swap()
-        for module, mode in modes.items():
-            module.training = mode
+        try:
+            yield
+        finally:
+            if average is not None:
+                average.swap()

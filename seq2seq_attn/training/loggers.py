@@ -30,6 +30,9 @@ class TrackedRun(NamedTuple):
     pictures: Callable[[], Pictures] | None = None  # of the model as it is when this is called, after each validation
 
 
+UNTRACKED = TrackedRun("training")
+
+
 class Logger(Protocol):
     """A program that shows curves."""
 

@@ -32,7 +32,7 @@ from seq2seq_attn.training.checkpoints import Checkpoint, TrainingState, keep_ep
 from seq2seq_attn.training.config import Limit, TrainingConfig
 from seq2seq_attn.training.divergence import SkippedSteps, explained_memory
 from seq2seq_attn.training.freezing import freezing
-from seq2seq_attn.training.loggers import TrackedRun
+from seq2seq_attn.training.loggers import UNTRACKED, TrackedRun
 from seq2seq_attn.training.loss import refuse_r_drop_without_dropout, token_loss, training_loss
 from seq2seq_attn.training.optimizer import Updates
 from seq2seq_attn.training.processes import ALONE, Processes
@@ -73,21 +73,20 @@ def fit(
     validation: Iterable[Batch],
     scoring: Validation | None,
     folder: Path,
-    name: str = "training",
     *,
+    run: TrackedRun = UNTRACKED,
     resume: bool = False,
     bar: bool | None = True,
     say: Callable[[str], object] = lambda _: None,
-    tracked: TrackedRun | None = None,
     optimizer: Mapping[str, Tensor] | None = None,
     processes: Processes = ALONE,
 ) -> Fitted:
     """Trains in place, with checkpoints in folder/checkpoints and curves in folder/log; then loads the best weights.
 
     With `resume`, training continues from the last checkpoint, and a run that had ended does nothing more, unless
-    `config` now allows more epochs or more patience. `name` begins each line of progress; use `bar=False` if several
-    runs share a terminal, None for no progress at all. Without `scoring`, the loss alone is validated and monitored.
-    `tracked` is what the loggers of the configuration are told of the run. `optimizer` has the tensors of another run's
+    `config` now allows more epochs or more patience. The name of the `run`, which the loggers of the configuration are
+    told of, begins each line of progress; use `bar=False` if several runs share a terminal, None for no progress at
+    all. Without `scoring`, the loss alone is validated and monitored. `optimizer` has the tensors of another run's
     optimizer, which this one begins with. All `processes` call this with the same arguments; `score` of `scoring` may
     share out its work, and that of the first one counts.
 
@@ -103,7 +102,7 @@ def fit(
         if loop.stopped is None:
             try:
                 with explained_memory(f"ran out; lower training.batch_size={config.batch_size}"):
-                    loop.run(name, bar, tracked or TrackedRun(name))
+                    loop.run(run, bar)
             except OSError as error:  # of a logger: the other files have messages of their own
                 raise UserError(f"{file_of(error, folder)}: cannot be written: {error.strerror}") from None
     copy_(unique_tensors(model), loop.best)
@@ -159,7 +158,7 @@ class Loop:
         self.is_due = self.is_late = False
         self.stopped: Limit | None = None  # the option that has ended training
 
-    def run(self, name: str, bar: bool | None, tracked: TrackedRun) -> None:
+    def run(self, run: TrackedRun, bar: bool | None) -> None:
         """Trains until a limit is reached, or patience is lost."""
         config, state = self.config, self.state
         self.updates.begin(state.phase_step, self.steps, config.epoch_steps(len(self.training)))
@@ -170,9 +169,10 @@ class Loop:
         if self.processes.world > 1 and self.random is None:
             separate(self.processes.rank)
         self.processes.require_equal(lambda: checksum(self.model), state.step)
+        loggers, score = config.loggers if self.processes.is_first else (), self.scoring and self.scoring.metric.label
         with (
-            Curves(self.folder, config.loggers if self.processes.is_first else (), tracked, state.step) as self.curves,
-            ProgressLines(name, bar, state.step, self.steps, self.scoring and self.scoring.metric.label) as self.lines,
+            Curves(self.folder, loggers, run, state.step) as self.curves,
+            ProgressLines(run.name, bar, state.step, self.steps, score) as self.lines,
         ):
             if config.start_from is not None and state.best_score is None:  # what a warm start begins with
                 self.lines.show_validation(state, 0.0, self.validate(), None, is_last=True)

@@ -19,9 +19,17 @@ def encoded(source, target, size=8, unit="sentences", **options):
 SOURCE, TARGET = [[4] * (1 + i % 7) + [3] for i in range(53)], [[5] * (1 + i % 5) + [3] for i in range(53)]
 
 
+@pytest.fixture(params=[("sentences", None), ("sentences", 9), ("tokens", 9)], ids=["one window", "six", "of tokens"])
+def make(request):
+    """Makes pairs in one window, or in six of them."""
+    unit, window = request.param
+    mixture = None if window is None else Mixture([len(SOURCE)], seed=1, window=window)
+    return lambda: encoded(SOURCE, TARGET, 30 if window else 8, unit, seed=1, mixture=mixture)
+
+
 @pytest.fixture
-def pairs():
-    return encoded(SOURCE, TARGET, seed=1)
+def pairs(make):
+    return make()
 
 
 def rows(batches):
@@ -29,8 +37,11 @@ def rows(batches):
 
 
 def test_every_pair_is_in_exactly_one_batch_of_an_epoch(pairs):
-    assert sorted(index for batch in rows(pairs) for index in batch) == list(range(53))
-    assert len(pairs) == len(list(pairs)) == 7
+    for epoch in range(3):
+        pairs.set_epoch(epoch)
+        batches = rows(pairs)
+        assert sorted(row for batch in batches for row in batch) == list(range(53))
+        assert len(batches) == len(pairs) >= 6
 
 
 def test_epochs_differ_and_repeat_by_number(pairs):
@@ -76,19 +87,20 @@ def test_the_shards_of_all_processes_are_exactly_the_batches_of_one(pairs, world
         assert all(part == whole[rank::world] for rank, part in enumerate(parts))
 
 
-@pytest.mark.parametrize("drawn", [1, 4, 7])
-def test_a_state_continues_with_the_batch_after_the_last_that_was_drawn(pairs, drawn):
-    pairs.set_epoch(3)
-    batches, resumed = iter(pairs), encoded(SOURCE, TARGET, seed=1)
-    for _ in range(drawn):
-        next(batches)
-    resumed.load_state_dict(pairs.state_dict())
-    resumed.set_epoch(3)
-    assert rows(resumed) == rows(batches)
-    assert len(rows(resumed)) == 7  # the next pass is a whole one
-    pairs.set_epoch(4)
-    resumed.load_state_dict(pairs.state_dict())
-    assert rows(resumed) == rows(pairs)
+def test_a_state_continues_with_the_batch_after_the_last_that_was_drawn(make):
+    for drawn in range(1, len(make()) + 1):
+        pairs, resumed = make(), make()
+        pairs.set_epoch(3)
+        batches = iter(pairs)
+        for _ in range(drawn):
+            next(batches)
+        resumed.load_state_dict(pairs.state_dict())
+        resumed.set_epoch(3)
+        assert rows(resumed) == rows(batches)
+        assert len(rows(resumed)) == len(pairs)  # the next pass is a whole one
+        pairs.set_epoch(4)
+        resumed.load_state_dict(pairs.state_dict())
+        assert rows(resumed) == rows(pairs)
 
 
 def test_a_batch_is_selected_with_its_links_and_without_needless_padding():
@@ -98,7 +110,7 @@ def test_a_batch_is_selected_with_its_links_and_without_needless_padding():
     assert batch.source.tokens.tolist() == [[4, 3], [7, 3], [4, 3]]
     assert batch.links.row.tolist() == [0, 1, 2]
     assert batch.rows.tolist() == [2, 0, 2]
-    (twice,) = [pairs[[0, 1]].twice()]
+    twice = pairs[[0, 1]].twice()
     assert twice.source.tokens.tolist() == [[7, 3, 1], [8, 9, 3], [7, 3, 1], [8, 9, 3]]
     assert list(zip(*(part.tolist() for part in twice.links[:3]), strict=True)) == [
         (0, 0, 0),
@@ -108,41 +120,6 @@ def test_a_batch_is_selected_with_its_links_and_without_needless_padding():
         (3, 0, 1),
         (3, 1, 0),
     ]
-
-
-@pytest.fixture(params=["sentences", "tokens"])
-def windowed(request):
-    """Pairs in six windows."""
-    return lambda: encoded(SOURCE, TARGET, 30, request.param, seed=1, mixture=Mixture([len(SOURCE)], seed=1, window=9))
-
-
-def test_over_several_windows_every_pair_is_in_exactly_one_batch_of_an_epoch(windowed):
-    pairs = windowed()
-    orders = []
-    for epoch in range(3):
-        pairs.set_epoch(epoch)
-        batches = rows(pairs)
-        assert len(batches) == len(pairs) >= 6
-        assert sorted(row for batch in batches for row in batch) == list(range(len(SOURCE)))
-        orders.append(batches)
-    assert orders[0] != orders[1] != orders[2]
-
-
-def test_a_state_continues_exactly_in_any_window(windowed):
-    for drawn in range(len(windowed())):
-        pairs, resumed = windowed(), windowed()
-        pairs.set_epoch(2)
-        batches = iter(pairs)
-        for _ in range(drawn):
-            next(batches)
-        resumed.load_state_dict(pairs.state_dict())
-        assert rows(resumed) == rows(batches)
-
-
-def test_shards_of_several_windows_are_the_batches_of_one_process(windowed):
-    shards = [rows(windowed().shard(rank, 3)) for rank in range(3)]
-    for whole, *parts in zip(rows(windowed()), *shards, strict=True):
-        assert parts == [whole[rank::3] for rank in range(3)]
 
 
 def test_another_encoding_is_asked_for_window_by_window():

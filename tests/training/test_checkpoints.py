@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from test_loop import last_state, last_tensors, reversal_pairs, run, small_model
+from test_loop import assert_same_bits, last_state, last_tensors, reversal_pairs, run, small_model
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.training import LAST, PREVIOUS, checkpoints, loop
@@ -17,13 +17,6 @@ from seq2seq_attn.training.loop import Loop
 from seq2seq_attn.training.randomness import RandomStates
 
 DROPOUT = {"embedding": 0.3, "word": 0.1, "readout": 0.3}
-
-
-@pytest.fixture
-def always(monkeypatch):
-    """A checkpoint after every batch."""
-    monkeypatch.setattr(loop, "INTERVAL", 0.0)
-    monkeypatch.setattr(loop, "SHARE", 1e9)
 
 
 def run_until(step, monkeypatch, folder, **options):
@@ -50,12 +43,8 @@ def assert_same_trainings(folder, whole, parts):
     assert states[0] == states[1]
     (model, expected), (other_model, fitted) = whole, parts
     assert fitted._replace(seconds=0, tokens_per_second=0) == expected._replace(seconds=0, tokens_per_second=0)
-    for one, other in (
-        (model.state_dict(), other_model.state_dict()),
-        (last_tensors(folder / "whole"), last_tensors(folder / "parts")),
-    ):
-        assert one.keys() == other.keys()
-        assert [name for name, weight in one.items() if not torch.equal(weight, other[name])] == []
+    assert_same_bits(other_model.state_dict(), model.state_dict())
+    assert_same_bits(last_tensors(folder / "parts"), last_tensors(folder / "whole"))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +154,7 @@ def test_a_training_that_was_stopped_stays_stopped(tmp_path, monkeypatch, interr
         validate = validating(done if number == 0 else 4)
         parts, fitted = run(folder, validate=validate, resume=(folder / LAST).exists(), **options)
         assert (fitted.epochs, fitted.stopped, fitted.best, fitted.best_epoch) == (4, "patience", 5.0, 2)
-        assert all(torch.equal(weight, parts.state_dict()[name]) for name, weight in whole.state_dict().items())
+        assert_same_bits(parts.state_dict(), whole.state_dict())
     assert fitted.steps == expected.steps
     more = options | {"patience": 3}
     _, fitted = run(folder, validate=validating(4), resume=True, **more | {"max_epochs": 5})
@@ -221,7 +210,7 @@ def test_a_training_that_was_killed_between_two_renames_continues_from_the_check
     parts, fitted = run(tmp_path, max_epochs=3, resume=True, say=said.append)
     assert said == []
     assert fitted.epochs == 3
-    assert all(torch.equal(weight, parts.state_dict()[name]) for name, weight in whole.state_dict().items())
+    assert_same_bits(parts.state_dict(), whole.state_dict())
     assert (tmp_path / PREVIOUS).exists()
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from test_loop import reversal_pairs, run, small_model
+from test_loop import run, small_model
 
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
@@ -199,4 +199,3 @@ def test_halves_are_the_pairs_of_a_batch_with_their_links_and_without_padding():
     assert [part.tolist() for part in first.links] == [[0], [0], [1], [1.0]]
     assert [part.tolist() for part in second.links] == [[0, 1, 1], [1, 0, 2], [0, 1, 0], [0.5, 0.25, 1.0]]
     assert (first.rows.tolist(), second.rows.tolist()) == ([7], [5, 6])
-    assert reversal_pairs(6)[[5, 1]].rows.tolist() == [5, 1]

@@ -102,6 +102,11 @@ def last_tensors(folder):
     return load_file(folder / LAST)
 
 
+def assert_same_bits(found, expected):
+    """The same tensors by name, each with the same values."""
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
 def last_state(folder):
     with safe_open(folder / LAST, "pt") as file:
         return json.loads(file.metadata()["values"])["state"]
@@ -111,11 +116,13 @@ def last_state(folder):
     "recipe",
     [
         {},
-        {"ema_decay": 0.9},
-        {"r_drop": 2.0},
-        {"optimizer": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5}},
+        {
+            "optimizer": {"learning_rate": 0.01, "schedule": "cosine", "warmup_steps": 5},
+            "ema_decay": 0.9,
+            "r_drop": 2.0,
+        },
     ],
-    ids=str,
+    ids=["plain", "cosine, averages, R-Drop"],
 )
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, recipe):
     """Interrupted while the third epoch is validated, so the third is trained again."""
@@ -133,12 +140,8 @@ def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path, recipe):
         run(tmp_path / "parts", small_model(**dropout), interrupt, max_epochs=4, **recipe)
     parts, fitted = run(tmp_path / "parts", small_model(**dropout), max_epochs=4, resume=True, **recipe)
     assert fitted.steps == 4 * 6
-    for wholly, partly in (
-        (whole.state_dict(), parts.state_dict()),
-        (last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")),
-    ):
-        assert wholly.keys() == partly.keys()
-        assert [name for name, weight in wholly.items() if not torch.equal(weight, partly[name])] == []
+    assert_same_bits(parts.state_dict(), whole.state_dict())
+    assert_same_bits(last_tensors(tmp_path / "parts"), last_tensors(tmp_path / "whole"))
 
 
 def test_validated_and_kept_weights_are_averages_of_those_that_are_trained_as_without_an_average(tmp_path):
@@ -221,7 +224,6 @@ def outcome(folder, bleu, **options):
         ([math.nan, math.nan, math.nan], 2, ("patience", 1)),
         ([0.0, 0.9, 0.5, 0.0, 3.0, 2.0], 2, ("max_epochs", 5)),  # a BLEU below 1 does not count against patience
         ([0.0, 0.0, math.nan, 0.0], 2, ("max_epochs", 4)),
-        ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
         ([1.0, 5.0, 4.0, 4.0, 4.0, 4.0], None, ("max_epochs", 2)),
     ],
 )

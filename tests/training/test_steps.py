@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from test_checkpoints import assert_same_trainings, run_until
-from test_loop import curve, last_state, last_tensors, reversal_pairs, run, small_model
+from test_loop import assert_same_bits, curve, last_state, last_tensors, reversal_pairs, run, small_model
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.training import LAST, loop
@@ -101,13 +101,10 @@ def test_an_epoch_of_accumulated_batches_has_fewer_steps_and_its_last_one_has_wh
     ],
     ids=str,
 )
-def test_it_resumes_within_an_epoch_to_the_same_bits(tmp_path, monkeypatch, recipe):
+def test_it_resumes_within_an_epoch_to_the_same_bits(tmp_path, monkeypatch, always, recipe):
     options = {"max_epochs": 2, "batch_size": 8} | recipe
     whole, expected = run(tmp_path / "whole", small_model(**DROPOUT), **options)
-    with monkeypatch.context() as patch:  # a checkpoint after every step
-        patch.setattr(loop, "INTERVAL", 0.0)
-        patch.setattr(loop, "SHARE", 1e9)
-        run_until(4 if "accumulate" in recipe else 9, monkeypatch, tmp_path / "parts", **options)
+    run_until(4 if "accumulate" in recipe else 9, monkeypatch, tmp_path / "parts", **options)
     parts, fitted = run(tmp_path / "parts", small_model(**DROPOUT), resume=True, **options)
     assert_same_trainings(tmp_path, (whole, expected), (parts, fitted))
 
@@ -132,9 +129,8 @@ def test_the_time_limit_ends_after_a_checkpoint_and_training_goes_on_to_the_same
         ended.append((fitted.stopped, fitted.steps))
     assert ended[:2] == [("max_hours", 4), ("max_hours", 8)]
     assert ended[-1] == ("max_epochs", 12)
-    assert all(torch.equal(weight, model.state_dict()[name]) for name, weight in whole.state_dict().items())
-    one, other = last_tensors(tmp_path / "whole"), last_tensors(tmp_path / "parts")
-    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+    assert_same_bits(model.state_dict(), whole.state_dict())
+    assert_same_bits(last_tensors(tmp_path / "parts"), last_tensors(tmp_path / "whole"))
 
 
 def test_the_time_limit_before_the_first_validation_keeps_the_weights_of_the_last_step(tmp_path):
@@ -147,10 +143,8 @@ def test_the_time_limit_before_the_first_validation_keeps_the_weights_of_the_las
     assert (tmp_path / LAST).exists()
 
 
-def test_another_rate_on_resumption_is_a_new_phase_whose_schedule_begins_there(tmp_path, monkeypatch):
+def test_another_rate_on_resumption_is_a_new_phase_whose_schedule_begins_there(tmp_path, monkeypatch, always):
     """An epoch at a constant rate, then two that decay to zero: wherever it is interrupted, the same."""
-    monkeypatch.setattr(loop, "INTERVAL", 0.0)
-    monkeypatch.setattr(loop, "SHARE", 1e9)
     linear = {"optimizer": {"learning_rate": 0.06, "schedule": "linear", "warmup_steps": 0}, "max_epochs": 3}
     rates = {}
     step = Loop.step
@@ -170,8 +164,7 @@ def test_another_rate_on_resumption_is_a_new_phase_whose_schedule_begins_there(t
             [0.01, *(0.06 * k / 12 for k in range(12, 0, -1))]
         )
         assert (last_state(folder)["phase_step"], last_state(folder)["step"]) == (6, 18)
-    one, other = last_tensors(tmp_path / "False"), last_tensors(tmp_path / "True")
-    assert [name for name in one if not torch.equal(one[name], other[name])] == []
+    assert_same_bits(last_tensors(tmp_path / "True"), last_tensors(tmp_path / "False"))
 
 
 def test_patience_that_was_lost_is_regained_in_a_new_phase(tmp_path):
