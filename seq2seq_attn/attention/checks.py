@@ -34,7 +34,7 @@ def need_instance(owner: nn.Module, base: type[nn.Module], **arguments: object) 
     for argument, value in arguments.items():
         if isinstance(value, base):
             continue
-        got = f"an instance of {type(value).__name__}"
+        got = f"an instance of {_name(type(value))}"
         if isinstance(value, (type, str)):
             got = f"the class {value.__name__}" if isinstance(value, type) else f"the text {value!r}"
         way_out = f"give an instance of a class derived from {base.__name__}"
@@ -46,6 +46,22 @@ def need_instance(owner: nn.Module, base: type[nn.Module], **arguments: object) 
         raise TypeError(
             f"{type(owner).__name__} needs {argument} to be an instance of {base.__name__}, got {got}; {way_out}"
         )
+
+
+def _name(of: type) -> str:
+    """Its name, with its module if that is not of this package: torch has a `Softmax`, too."""
+    is_known = of.__module__ == "builtins" or of.__module__.startswith(f"{__package__}.")
+    return of.__qualname__ if is_known else f"{of.__module__}.{of.__qualname__}"
+
+
+def need_tensors(part: nn.Module, **arguments: object) -> None:
+    """TypeError if one of `arguments` is an array of NumPy, a list or a number."""
+    for argument, value in arguments.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(
+                f"{type(part).__name__} needs {argument} as a tensor, got an instance of {_name(type(value))}; give "
+                f"torch.as_tensor({argument})"
+            )
 
 
 def refuse(part: nn.Module, reason: str, **options: Tensor | bool | None) -> None:
@@ -67,17 +83,19 @@ def check_source(
 
     A mask that is True on padding instead of tokens cannot be detected.
     """
+    need_tensors(part, keys=keys, values=values, is_token=is_token)
     if jit_traced():
         return
     if keys.dim() != 3:
         way_out = "for one sentence give keys[None]" if keys.dim() == 2 else ""
         raise unfit(part, "keys (sentences, positions, key_size)", keys, way_out)
-    if key_size not in (None, keys.shape[2]):
+    if key_size is not None and key_size != keys.shape[2]:
         raise unfit(part, f"keys of key_size {key_size}", keys)
     if values is not None and (values.dim() != 3 or values.shape[:2] != keys.shape[:2]):
-        raise unfit(part, f"a value for every key {tuple(keys.shape)}", values)
+        way_out = "give a mask by its name, is_token=mask" if values.dtype == torch.bool else ""
+        raise unfit(part, f"a value for every key {tuple(keys.shape)}", values, way_out)
     width = (keys if values is None else values).shape[2]
-    if value_size not in (None, width):
+    if value_size is not None and value_size != width:
         raise unfit(part, f"values of value_size {value_size}", width, f"give it value_size={width}")
     if keys.shape[1] == 0:
         raise unfit(part, "a source with positions", keys, "keep at least `</s>` in every sentence")
@@ -122,12 +140,13 @@ def check_query(part: nn.Module, query: Query, source: Any, query_size: int | No
             f"attention.prepare(keys, is_token=mask) once per sentence and then attention(query, source), or "
             f"attend(attention, query, keys, is_token=mask)"
         )
+    need_tensors(part, query=query)
     if jit_traced():
         return
     if query.dim() != 3:
         way_out = "for one query per sentence give query[:, None]" if query.dim() == 2 else ""
         raise unfit(part, "queries (sentences, queries, query_size)", query, way_out)
-    if query_size not in (None, query.shape[2]):
+    if query_size is not None and query_size != query.shape[2]:
         raise unfit(part, f"queries of query_size {query_size}", query)
     if query.shape[0] != source.sentences:
         raise unfit(part, f"queries for the {source.sentences} sentences of the source", query)
@@ -142,7 +161,7 @@ def check_bias(part: nn.Module, bias: Tensor) -> None:
 def check_broadcast(part: nn.Module, argument: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
     """ValueError if the tensor does not broadcast to `shape`, the last of (sentences, heads, queries, positions)."""
     pairs = zip(reversed(tensor.shape), reversed(shape), strict=False)
-    if not jit_traced() and (tensor.dim() > len(shape) or any(size not in (1, full) for size, full in pairs)):
+    if not jit_traced() and (tensor.dim() > len(shape) or any(size != 1 and size != full for size, full in pairs)):
         axes = "sentences, queries, positions" if len(shape) == 3 else "sentences, heads, queries, positions"
         raise unfit(part, f"a {argument} that broadcasts to ({axes}) = {tuple(shape)}", tensor)
 

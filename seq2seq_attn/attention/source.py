@@ -20,7 +20,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.checks import check_bias, check_broadcast, jit_traced, reading_is_free, unfit
+from seq2seq_attn.attention.checks import (
+    check_bias,
+    check_broadcast,
+    jit_traced,
+    need_tensors,
+    reading_is_free,
+    unfit,
+)
 from seq2seq_attn.attention.shapes import Query, Values
 
 History: TypeAlias = Any  # a tensor or a tuple of histories
@@ -136,6 +143,7 @@ def restricted(
     """
     if may_read is None and bias is None and not causal:
         return source
+    need_tensors(part, may_read=may_read, bias=bias)
     shape = query.shape[0], query.shape[1], source.values.shape[1]
     name = type(part).__name__
     masks = [] if source.is_token is None else [source.is_token]

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ def class_at(place: str, class_name: str, *bases: type) -> type:
     if isinstance(found, type) and issubclass(found, bases):
         return found
     classes = {key: each for key, each in vars(module).items() if isinstance(each, type) and each not in bases}
-    own = [key for key, each in classes.items() if issubclass(each, bases)]
+    own = [key for key, each in classes.items() if issubclass(each, bases) and not inspect.isabstract(each)]
     nearest = difflib.get_close_matches(class_name, own, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has: {', '.join(own) or 'none'}"
     wanted = " or ".join(base.__name__ for base in bases)

@@ -155,6 +155,7 @@ def test_its_scorer_is_pickled_by_a_name_that_another_process_gives_it_too(write
         ("import nowhere_at_all\n", "Dot", r"mine\.py, line 1: ModuleNotFoundError: .*nowhere_at_all"),
         (SCORER, "Dott", r"mine\.py: 'Dott' is not a class derived from Scorer; did you mean 'Dot'\?$"),
         (SCORER, "X", r"mine\.py: 'X' is not a class derived from Scorer; it has: Dot$"),
+        (f"from seq2seq_attn.attention import HistoryScorer\n{SCORER}", "X", r"; it has: Dot$"),  # no abstract class
         (OTHERS, "Half", r"mine\.py: 'Half' is not a class derived from Scorer; it has: none$"),
     ],
 )

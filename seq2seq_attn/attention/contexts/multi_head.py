@@ -16,6 +16,7 @@ from seq2seq_attn.attention.checks import (
     check_source,
     need_instance,
     need_positive,
+    need_tensors,
     unfit,
 )
 from seq2seq_attn.attention.context import Context
@@ -172,6 +173,7 @@ class MultiHead(Context):
     ) -> tuple[Tensor, dict[str, Any]]:
         """The queries of the heads (B * heads, T, attention.query_size), and the options for their attention."""
         check_query(self, query, source, self.query_size)
+        need_tensors(self, may_read=may_read, bias=bias)
         shape = query.shape[0], self.heads, query.shape[1], source.of_heads.values.shape[1]
         queries = split_heads(self.query_layer(query), self.heads)
         may_read = self._by_head("may_read", may_read, shape)
