@@ -31,7 +31,8 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.encoded import EncodedLines
 from seq2seq_attn.corpora.mixture import WINDOW, Mixture
 from seq2seq_attn.runs.building import build_translator
-from seq2seq_attn.runs.corpora import Cache, EncodedCorpus, FrontEnds, cached_front_ends, cached_pairs
+from seq2seq_attn.runs.cache import Cache, cached_front_ends, cached_pairs
+from seq2seq_attn.runs.corpora import EncodedCorpus, FrontEnds
 from seq2seq_attn.strict import parse
 from seq2seq_attn.training.batches import Batch, EncodedPairs
 from seq2seq_attn.training.config import TrainingConfig

@@ -36,7 +36,8 @@ from seq2seq_attn.files.writing import created_cache_folder, explained, unfinish
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import Cache, files_key, read_pairs
+from seq2seq_attn.runs.cache import Cache, files_key
+from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.folder import MODEL
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest

@@ -41,7 +41,8 @@ from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
-from seq2seq_attn.runs.corpora import CACHE_FOLDER, Cache, TestSet, files_in, read_test, source_words
+from seq2seq_attn.runs.cache import CACHE_FOLDER, Cache
+from seq2seq_attn.runs.corpora import TestSet, files_in, read_test, source_words
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, read_config, refuse_folder
 from seq2seq_attn.strict import load, merge, read_yaml
 

@@ -22,7 +22,8 @@ from seq2seq_attn.options import Resources
 from seq2seq_attn.results.records import run_folder, slug
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.building import build_translator, count_parameters
-from seq2seq_attn.runs.corpora import Cache, FrontEnds, cached_front_ends
+from seq2seq_attn.runs.cache import Cache, cached_front_ends
+from seq2seq_attn.runs.corpora import FrontEnds
 from seq2seq_attn.runs.train import Draw
 from seq2seq_attn.runs.warm_start import completed
 from seq2seq_attn.strict import (

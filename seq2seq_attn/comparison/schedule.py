@@ -25,7 +25,7 @@ from seq2seq_attn.files.lock import BusyError, locked
 from seq2seq_attn.ops.host import device_type, keep_freed_memory
 from seq2seq_attn.runs import Say, messages
 from seq2seq_attn.runs import train as run_training
-from seq2seq_attn.runs.corpora import CACHE_FOLDER
+from seq2seq_attn.runs.cache import CACHE_FOLDER
 from seq2seq_attn.runs.folder import clear, may_resume, read_config, read_metrics, refuse_other_config, reserved
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.plugin import load_plugins, loaded_plugins, run_values

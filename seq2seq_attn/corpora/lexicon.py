@@ -60,7 +60,9 @@ def learn_lexicon(sources: EncodedLines, targets: EncodedLines, source_size: int
     kept = rank < MAX_TRANSLATIONS
     translations = np.full((source_size, MAX_TRANSLATIONS), EOS)
     translations[source[kept], rank[kept]] = target[best_first[kept]]
-    counts = np.bincount(targets.values, minlength=target_size)
+    counts = np.zeros(target_size, np.int64)
+    for pairs in _chunks(len(targets)):
+        counts += np.bincount(targets.select(pairs).values, minlength=target_size)
     return Lexicon(translations, np.argsort(-counts, kind="stable"))
 
 
@@ -82,11 +84,14 @@ def _translation_probabilities(
 
 def _linked_tokens(sources: EncodedLines, targets: EncodedLines, target_size: int) -> _Links:
     """Every (x_j, y_i) of every pair, in chunks of pairs: entries x_j V + y_i, and the index of the y in the chunk."""
-    for first in range(0, len(sources), _CHUNK):
-        last = min(first + _CHUNK, len(sources))
-        target_lengths = targets.lengths[first:last]
-        count = np.repeat(sources.lengths[first:last], target_lengths)  # links per y: its source length
-        from_first = np.repeat(sources.offsets[first:last], target_lengths) - (np.cumsum(count) - count)
+    for pairs in _chunks(len(sources)):
+        target_lengths = targets.lengths_of(pairs)
+        count = np.repeat(sources.lengths_of(pairs), target_lengths)  # links per y: its source length
+        from_first = np.repeat(sources.offsets[pairs], target_lengths) - (np.cumsum(count) - count)
         x = sources.values[np.arange(count.sum()) + np.repeat(from_first, count)].astype(np.int64)
-        y = np.repeat(targets.values[targets.offsets[first] : targets.offsets[last]], count)
+        y = np.repeat(targets.select(pairs).values, count)
         yield x * target_size + y, np.repeat(np.arange(len(count)), count)
+
+
+def _chunks(pairs: int) -> Iterator[NDArray[np.int64]]:
+    return (np.arange(first, min(first + _CHUNK, pairs)) for first in range(0, pairs, _CHUNK))

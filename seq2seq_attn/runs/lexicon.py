@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from seq2seq_attn.corpora.lexicon import Lexicon, learn_lexicon
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import BusyError, locked
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import Say, is_shipped
-from seq2seq_attn.runs.corpora import encode_pairs
+from seq2seq_attn.runs.cache import Cache, cached_pairs
 from seq2seq_attn.runs.folder import LEXICON
 from seq2seq_attn.runs.model import TrainedModel
 
@@ -39,6 +40,8 @@ def with_lexicon(
 
 def _learn_lexicon(model: TrainedModel, say: Say) -> Lexicon:
     codecs = model.text_source("search.shortlist"), model.target
-    sources, targets, _ = encode_pairs(model.config.data.train, codecs)
-    say(f"learning a lexicon for shortlists from {len(sources):,} training pairs, once; this may take minutes")
-    return learn_lexicon(sources, targets, *(codec.size for codec in codecs))
+    # In files, as in training, but nowhere for longer: the run may have been moved from where that kept them.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        sources, targets, _ = cached_pairs(model.config.data.train, codecs, Cache(Path(folder), say))
+        say(f"learning a lexicon for shortlists from {len(sources):,} training pairs, once; this may take minutes")
+        return learn_lexicon(sources, targets, *(codec.size for codec in codecs))

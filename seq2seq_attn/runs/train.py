@@ -36,18 +36,20 @@ from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.building import build_translator, require_memory
-from seq2seq_attn.runs.corpora import (
+from seq2seq_attn.runs.cache import (
     CACHE_FOLDER,
     Cache,
     Digest,
-    FrontEnds,
     cached_front_ends,
     cached_pairs,
     cached_text,
+    named_files,
+)
+from seq2seq_attn.runs.corpora import (
+    FrontEnds,
     iterate_pairs,
     linked_tokens,
     load_front_ends,
-    named_files,
     read_pairs,
     read_test,
     sampled_pairs,

@@ -10,7 +10,8 @@ from seq2seq_attn.comparison.experiment import match_parameters, read_experiment
 from seq2seq_attn.corpora.source import Frames, Pixels, Tokens, pad
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.runs.building import build_translator, count_parameters
-from seq2seq_attn.runs.corpora import Cache, learn_front_ends, read_pairs
+from seq2seq_attn.runs.cache import Cache
+from seq2seq_attn.runs.corpora import learn_front_ends, read_pairs
 from seq2seq_attn.training.batches import Batch
 from seq2seq_attn.training.loss import token_loss
 from seq2seq_attn.training.optimizer import make_optimizer

@@ -8,7 +8,7 @@ from seq2seq_attn.comparison.experiment import match_parameters, parameter_count
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
-from seq2seq_attn.runs.corpora import Cache
+from seq2seq_attn.runs.cache import Cache
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train

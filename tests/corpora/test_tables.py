@@ -9,7 +9,8 @@ import pytest
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.corpora.tables import iterate_dataset, iterate_table
 from seq2seq_attn.errors import FailedError, UserError
-from seq2seq_attn.runs.corpora import files_key, read_pairs
+from seq2seq_attn.runs.cache import files_key
+from seq2seq_attn.runs.corpora import read_pairs
 from seq2seq_attn.runs.provenance import session
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import ConfigError, parse

@@ -23,7 +23,8 @@ from seq2seq_attn.report.table import markdown
 from seq2seq_attn.results.attention import CORPUS
 from seq2seq_attn.results.examples import EXAMPLES
 from seq2seq_attn.runs import plugin
-from seq2seq_attn.runs.corpora import Cache, cached_front_ends, cached_pairs, load_front_ends
+from seq2seq_attn.runs.cache import Cache, cached_front_ends, cached_pairs
+from seq2seq_attn.runs.corpora import load_front_ends
 from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.serve.sent_files import SentFiles, as_line
 from seq2seq_attn.strict import override, parse

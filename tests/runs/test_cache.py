@@ -9,7 +9,7 @@ import torch
 
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.writing import write_bytes
-from seq2seq_attn.runs.corpora import Cache
+from seq2seq_attn.runs.cache import Cache
 
 FILES = {"a": b"first", "b.npy": b"second"}
 

@@ -11,15 +11,8 @@ from seq2seq_attn.corpora import blocks
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs import train as run_file
-from seq2seq_attn.runs.corpora import (
-    Cache,
-    cached_front_ends,
-    cached_pairs,
-    cached_text,
-    read_pairs,
-    sampled_pairs,
-    spaced_pairs,
-)
+from seq2seq_attn.runs.cache import Cache, cached_front_ends, cached_pairs, cached_text
+from seq2seq_attn.runs.corpora import read_pairs, sampled_pairs, spaced_pairs
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import override, parse
 

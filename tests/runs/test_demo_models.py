@@ -14,6 +14,7 @@ from seq2seq_attn.corpora.embedded import TOM_AND_JERRY
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS, read_sums
 from seq2seq_attn.runs import SHIPPED, corpora, find_run, lexicon, shipped_runs
+from seq2seq_attn.runs.cache import cached_pairs
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
 from seq2seq_attn.strict import merge
 
@@ -100,7 +101,7 @@ def test_names_of_the_package_and_no_others(elsewhere):
 
 def test_every_way_of_using_them_leaves_the_package_as_it_is(models, monkeypatch):
     short = PairFiles(source=TOM_AND_JERRY / "validation.en", target=TOM_AND_JERRY / "validation.zh")
-    monkeypatch.setattr(lexicon, "encode_pairs", lambda _, codecs: corpora.encode_pairs(short, codecs))  # for speed
+    monkeypatch.setattr(lexicon, "cached_pairs", lambda _, *others: cached_pairs(short, *others))  # for speed
     before = contents()
     model = models["attention"]
     with pytest.raises(UserError, match=r"nothing is written.*verify demo/attention --score"):

@@ -12,7 +12,7 @@ import seq2seq_attn as s2s
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.runs.building import build_translator
-from seq2seq_attn.runs.corpora import Cache, cached_front_ends
+from seq2seq_attn.runs.cache import Cache, cached_front_ends
 from seq2seq_attn.runs.folder import read_config, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
