@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from seq2seq_attn.attention.checks import check_extension, check_query, check_source, need_instance, unfit
+from seq2seq_attn.attention.checks import check_extension, check_query, check_scores, check_source, need_instance, unfit
 from seq2seq_attn.attention.context import Context, one_by_one
 from seq2seq_attn.attention.normalizer import Normalizer, full_precision
 from seq2seq_attn.attention.normalizers.softmax import Softmax
@@ -129,6 +129,7 @@ class Attention(Context):
         """
         scorer_history, normalizer_history, steps = history
         scores = self.scorer.after(scorer_history, query, source.prepared)
+        check_scores(self.scorer, scores, query, source.values.shape[1])
         if source.bias is None:
             weights = self.normalizer.after(normalizer_history, scores, view.is_open)
         else:

@@ -152,6 +152,15 @@ def check_query(part: nn.Module, query: Query, source: Any, query_size: int | No
         raise unfit(part, f"queries for the {source.sentences} sentences of the source", query)
 
 
+def check_scores(scorer: nn.Module, scores: Tensor, query: Query, positions: int) -> None:
+    """ValueError if a scorer returned scores of another shape: torch may broadcast them with the mask."""
+    if jit_traced() or torch.compiler.is_compiling():
+        return
+    shape = (*query.shape[:2], positions)
+    if scores.shape != shape:
+        raise unfit(scorer, f"to return scores (sentences, queries, positions) = {shape}", scores)
+
+
 def check_bias(part: nn.Module, bias: Tensor) -> None:
     """ValueError if a bias is a mask."""
     if not bias.dtype.is_floating_point:

@@ -79,7 +79,7 @@ class InferenceAttention(Form, Attention):
         if source.bias is not None or (mask is not None and mask.shape[:2] != (sentences, 1)):
             return super()._step(query, source, history)
         scores = self.scorer(query, source.prepared)
-        fits = scores.shape == (sentences, queries, length)  # a scorer of others may broadcast
+        fits = scores.shape == (sentences, queries, length)  # if not, the reference refuses them
         if not fits or scores.dtype != values.dtype or not native.has_kernels(scores):
             return super()._step(query, source, history)
         weights, contexts = torch.empty_like(scores), values.new_empty(sentences, queries, width)

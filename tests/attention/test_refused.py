@@ -47,6 +47,11 @@ class Centered(General, registered=False):
         return super().prepare(keys - keys.mean(dim=1, keepdim=True))
 
 
+class Transposed(General, registered=False):
+    def forward(self, query, prepared):
+        return super().forward(query, prepared).transpose(1, 2)
+
+
 def extend(context, more=keys):
     return context.extend(context.prepare(keys), more)
 
@@ -99,6 +104,7 @@ REFUSED = {
     "extend(Attention(Relative(Q, K, LocationAware)))": "Relative cannot append to a source: its state depends on all",
     "extend(mean)": "MeanContext cannot append to a source; prepare the longer source at once",
     "SelfAttention(Attention(Centered(K, K)), causal=True)": "Centered cannot append to a source: its state depends",
+    "read(Attention(Transposed(Q, K)))": "Transposed needs to return scores (sentences, queries, positions) = (2, 3",
     # Masks
     "read(attention, is_token=mask.long())": "Attention needs is_token as a bool tensor, True on tokens, got torch.i",
     "read(attention, is_token=mask.float())": "give mask.bool() for a mask with 1 on tokens, mask == 0 for one with 1",
