@@ -19,7 +19,6 @@ from seq2seq_attn.attention import (
     window_classes,
 )
 from seq2seq_attn.attention.registry import config_name
-from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.runs import Say, warn
 
 if TYPE_CHECKING:
@@ -217,6 +216,8 @@ Parameters are those for one head and vectors of the size of a query.
 
 
 def _table(entries: Iterable[Entry]) -> str:
+    from seq2seq_attn.report.table import markdown_table  # needs more than torch, which the rest of the file does not
+
     rows = []
     for entry in entries:
         settings = [f"`{setting}`" for setting in entry.settings]
