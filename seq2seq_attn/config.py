@@ -221,6 +221,7 @@ class DataConfig(Strict):
 
 class EvaluationConfig(ScoringOptions):
     bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
+    unit: str = "words"  # what reports call the words of a source of text, in the plural, as letters
 
     @property
     def main(self) -> Metric:
@@ -277,8 +278,8 @@ class Config(Strict):
 
     @property
     def source_unit(self) -> str:
-        """What the length of a source is counted in: words, or positions of what is not text."""
-        return "words" if self.source is None else self.source.unit
+        """What the length of a source is counted in: `evaluation.unit` of text, or positions of what is not text."""
+        return self.evaluation.unit if self.source is None or self.source.is_text else self.source.unit
 
     @property
     def monitored(self) -> Metric:

@@ -273,6 +273,15 @@ def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
         assert {*mean.reference[0].weights} == {round(1 / len(mean.source), 4)}
 
 
+def test_the_words_of_a_text_are_called_as_its_configuration_says():
+    files = {"source": "a", "target": "b"}
+    values = {"data": {"train": files, "validation": files}, "evaluation": {"unit": "letters"}}
+    assert parse(Config, values).source_unit == "letters"
+    two, encoder = {"kind": "multi_source"}, {"kind": "multi_source", "encoders": [{}, {}]}
+    assert parse(Config, values | {"source": two, "model": {"encoder": encoder}}).source_unit == "letters"
+    assert parse(Config, values | {"evaluation": {}}).source_unit == "words"
+
+
 def test_each_source_has_its_unit_of_length():
     kinds = FrontEndConfig.kinds()
     named = {"factored": "words", "multi_source": "words", "frames": "frames", "speech": "frames", "image": "columns"}
