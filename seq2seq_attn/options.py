@@ -21,6 +21,7 @@ MAX_TRANSLATIONS = 100  # of a source token in a lexicon (`corpora/lexicon.py`)
 
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 AlignmentRow = Literal["predicted", "read"]
+ExportTarget = Literal["torch", "onnx", "ctranslate2", "html"]  # a module of `export/` each
 DEFAULT_METRICS = "bleu", "chrf", "ter", "exact_match"  # keys of `evaluation.metrics.METRICS`, the main one first
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -35,10 +35,9 @@ from seq2seq_attn.files.reading import sha256
 from seq2seq_attn.files.writing import created_cache_folder, explained, unfinished_in
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import MODEL, Say
 from seq2seq_attn.runs.cache import Cache, files_key
 from seq2seq_attn.runs.corpora import read_pairs
-from seq2seq_attn.runs.folder import MODEL
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from seq2seq_attn.api.tables import Listing, html_table
+from seq2seq_attn.api.tables import Listing, html_records
 from seq2seq_attn.corpora.corpus import (
     CorpusStatistics,
     Languages,
@@ -285,10 +285,7 @@ class SplitFiles:
     @property
     def config(self) -> dict[str, Any]:
         """The sections of a configuration that name the files and the languages: `train(found.config, "runs/mine")`."""
-        return {
-            "data": {part: {"source": str(left), "target": str(right)} for part, (left, right) in self.files.items()},
-            "text": dict(zip(("source_language", "target_language"), self.languages, strict=True)),
-        }
+        return _configuration(self.files, self.languages)
 
     @property
     def yaml(self) -> str:
@@ -306,8 +303,7 @@ class SplitFiles:
         return f"{', '.join(f'{part}: {size:,} pairs' for part, size in self.sizes.items())}\n{self.yaml}"
 
     def _repr_html_(self) -> str:
-        rows = self.to_records()
-        return html_table(list(rows[0]), [list(row.values()) for row in rows])
+        return html_records(self.to_records())
 
 
 @takes(FilterOptions)
@@ -394,11 +390,7 @@ class PreparedFiles:
         """The sections of a configuration that name the files and the languages; empty without files."""
         if not self.files or self.languages is None:
             return {}
-        left, right = self.files
-        return {
-            "data": {"train": {"source": str(left), "target": str(right)}},
-            "text": dict(zip(("source_language", "target_language"), self.languages, strict=True)),
-        }
+        return _configuration({"train": self.files}, self.languages)
 
     @property
     def yaml(self) -> str:
@@ -414,8 +406,15 @@ class PreparedFiles:
         return f"{self.report}\n{self.yaml}".strip()
 
     def _repr_html_(self) -> str:
-        rows = self.to_records()
-        return html_table(list(rows[0]), [list(row.values()) for row in rows])
+        return html_records(self.to_records())
+
+
+def _configuration(files: Mapping[str, Sequence[Path]], languages: Languages) -> dict[str, Any]:
+    """The sections that name the two files of each part, and the languages."""
+    return {
+        "data": {part: {"source": str(left), "target": str(right)} for part, (left, right) in files.items()},
+        "text": dict(zip(("source_language", "target_language"), languages, strict=True)),
+    }
 
 
 def _yaml(config: Mapping[str, Any]) -> str:

@@ -27,9 +27,9 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.vocabulary import BOS, SPECIALS
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import GoldCorpus, Method, flipped, read_gold_of
+from seq2seq_attn.evaluation.alignment import DEFAULT_METHOD, GoldCorpus, Method, flipped, read_gold_of
 from seq2seq_attn.evaluation.metrics import score_value
-from seq2seq_attn.options import AlignOptions, FaithfulnessOptions, LinkOptions, SearchOptions, takes
+from seq2seq_attn.options import AlignOptions, ExportTarget, FaithfulnessOptions, LinkOptions, SearchOptions, takes
 from seq2seq_attn.runs import DEMO, Say, find_run, is_shipped, warn
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from seq2seq_attn.api.heads import AttentionMaps, HeadTable
     from seq2seq_attn.api.scores import Scores
     from seq2seq_attn.api.view import AttentionView
-    from seq2seq_attn.export import Target
     from seq2seq_attn.models.seq2seq import Seq2Seq
 
 CHUNK = 512  # lines decoded together: sorted by length, they form batches with little padding
@@ -281,7 +280,7 @@ class Model:
         pairs: Pairs,
         *,
         reverse: Model | None = None,
-        symmetrize: Method = "grow-diag-final-and",
+        symmetrize: Method = DEFAULT_METHOD,
         write: Callable[[TokenAttention], object] | None = None,
         progress: Progress | None = None,
         **options: Any,
@@ -622,7 +621,7 @@ class Model:
 
         return push(self.folder, repository, private=private)
 
-    def export(self, to: Target, output: Path | str, *, overwrite: bool = False) -> Path:
+    def export(self, to: ExportTarget, output: Path | str, *, overwrite: bool = False) -> Path:
         """Writes the model in the format of another program.
 
         Args:

@@ -34,8 +34,7 @@ from seq2seq_attn.files.reading import index_lines, iterate_lines, lines_from, s
 from seq2seq_attn.files.writing import write_bytes
 from seq2seq_attn.ops.host import give_back_freed_memory, keep_freed_memory
 from seq2seq_attn.options import Resources, SearchOptions
-from seq2seq_attn.runs import CONFIG, Say, messages
-from seq2seq_attn.runs.folder import MODEL
+from seq2seq_attn.runs import CONFIG, MODEL, Say, messages
 from seq2seq_attn.runs.plugin import load_plugins, loaded_plugins
 from seq2seq_attn.runs.requests import Glossary, SourceLine, lines_of
 

@@ -33,7 +33,7 @@ class Answers(tuple[_Record, ...], Generic[_Record]):
     def _repr_html_(self) -> str:
         rows = self.to_records()
         more = f"{len(rows) - SHOWN_ROWS:,} more rows: to_records()" if len(rows) > SHOWN_ROWS else ""
-        return html_table(list(rows[0]) if rows else [], [list(row.values()) for row in rows[:SHOWN_ROWS]], more)
+        return html_records(rows[:SHOWN_ROWS], more)
 
 
 class Listing(Answers[_Record]):
@@ -50,8 +50,7 @@ class Listing(Answers[_Record]):
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        rows = self.to_records()
-        return html_table(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
+        return html_records(self.to_records())
 
 
 def described(entries: Mapping[str, Sequence[str]]) -> Table:
@@ -88,6 +87,11 @@ def html_table(headers: Sequence[str], rows: Sequence[Sequence[object]], below: 
     note = f'<div style="opacity:0.75">{html.escape(below)}</div>' if below else ""
     head_row = f'<tr style="background:none">{head}</tr>' if headers else ""
     return f'<table style="{TABLE}">{head_row}{body}</table>{note}'
+
+
+def html_records(records: Sequence[Mapping[str, object]], below: str = "") -> str:
+    """An HTML table with a row for each record, under the keys that all of them have."""
+    return html_table(list(records[0]) if records else [], [list(each.values()) for each in records], below)
 
 
 def _cell(value: object) -> str:

@@ -26,14 +26,12 @@ from seq2seq_attn.cli.arguments import (
 )
 from seq2seq_attn.cli.console import answer, progress, rates, rates_line, say
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.alignment import Method
+from seq2seq_attn.evaluation.alignment import DEFAULT_METHOD, Method
 from seq2seq_attn.options import AlignOptions, takes
 from seq2seq_attn.strict import parse
 
 if TYPE_CHECKING:
     from seq2seq_attn.api.heads import HeadTable
-
-DEFAULT_METHOD: Method = "grow-diag-final-and"
 
 
 @takes(AlignOptions)

@@ -15,7 +15,7 @@ import typer
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.console import say
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs import find_run, shipped_runs
+from seq2seq_attn.runs import MODEL, find_run, shipped_runs
 
 
 def argument(
@@ -41,7 +41,6 @@ def folder(help: str, check: Callable[..., Any] | None = None) -> Any:
 # Shell completion. These functions run whenever Tab is pressed, so they import nothing heavy. If one finds no name that
 # starts with what was typed, the shell completes file names.
 
-MODEL = "model.safetensors"  # as in runs/folder.py, which imports torch
 DEPTH = 4  # levels below what was typed: runs/EXPERIMENT/ARM/seed-N
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, RunFolder, argument, folder, load_model, load_plugins
 from seq2seq_attn.cli.console import answer, progress, say
-
-Target = Literal["torch", "onnx", "ctranslate2", "html"]  # as in export/, which imports torch
+from seq2seq_attn.options import ExportTarget
 
 
 def average(
@@ -45,7 +44,9 @@ def average(
 
 def export(
     run: RunFolder,
-    to: Annotated[Target, typer.Option(help="The format: torch.export, ONNX, CTranslate2 (Transformers only), HTML.")],
+    to: Annotated[
+        ExportTarget, typer.Option(help="The format: torch.export, ONNX, CTranslate2 (Transformers only), HTML.")
+    ],
     output: Annotated[Path, folder("The folder to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     plugin: Plugin = None,

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from seq2seq_attn.corpora.placeholders import PlaceholderReport
     from seq2seq_attn.corpora.unknown_words import UnknownReport
 
-CHUNK = 512  # lines decoded together: sorted by length, they form batches with little padding
-
 
 @takes(SearchOptions, unset=True)
 @takes(Resources, unset=True)
@@ -236,7 +234,12 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
     A file is read twice, so that its mistakes are reported before anything is decoded. From a pipe, which can be
     read only once, lines are taken as they come.
     """
-    from seq2seq_attn.files.reading import decoded_lines, iterate_lines, line_batches
+    from seq2seq_attn.api.model import CHUNK
+    from seq2seq_attn.files.reading import decoded_lines, iterate_lines, line_batches, open_file
+
+    def piped(path: Path) -> Iterator[list[str]]:
+        with open_file(path) as file:
+            yield from line_batches(file, str(path), CHUNK)
 
     if source is None:
         if sys.stdin is None:
@@ -248,19 +251,12 @@ def _batches(source: Path | None) -> tuple[int | None, Iterator[list[str]]]:
     if source.exists() and not source.is_file():
         if source.is_dir():
             raise UserError(f"{source}: a folder; give a file of source sentences")
-        return None, _piped(source)
+        return None, piped(source)
     total = sum(1 for _ in iterate_lines(source))
     if not total:
         raise UserError(f"{source}: the file is empty")
     lines = iterate_lines(source)
     return total, iter(lambda: list(islice(lines, CHUNK)), [])
-
-
-def _piped(path: Path) -> Iterator[list[str]]:
-    from seq2seq_attn.files.reading import line_batches, open_file
-
-    with open_file(path) as file:
-        yield from line_batches(file, str(path), CHUNK)
 
 
 def _prompted(lines: Iterable[str]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,15 +11,11 @@ import seq2seq_attn as s2s
 from seq2seq_attn.cli.arguments import AsJson, Plugin, argument, complete_scorers, load_plugins, require_file
 from seq2seq_attn.cli.console import answer
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.walkthrough import QUERY, SELF_ATTENTION, STATES, VECTORS, refuse_other_than_states_and_words
+from seq2seq_attn.walkthrough import QUERY, SELF_ATTENTION, STATES, VECTORS, refuse_other_than_states_and_words, typed
 
 if TYPE_CHECKING:
     from seq2seq_attn.walkthrough.self_attention import SelfAttentionWalk
     from seq2seq_attn.walkthrough.steps import Walk
-
-
-def _typed(rows: Sequence[Sequence[float]]) -> str:
-    return "; ".join(" ".join(map(str, row)) for row in rows)
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -41,12 +36,12 @@ def walk(
             _complete,
         ),
     ] = None,
-    query: Annotated[str | None, _option(f"Queries, one per step; default: {_typed(QUERY)}.")] = None,
+    query: Annotated[str | None, _option(f"Queries, one per step; default: {typed(QUERY)}.")] = None,
     states: Annotated[
         str | None,
         _option(
-            f"Encoder states, one row per word; default: {_typed(STATES)}. For self-attention the vectors of three "
-            f"words; default: {_typed(VECTORS)}."
+            f"Encoder states, one row per word; default: {typed(STATES)}. For self-attention the vectors of three "
+            f"words; default: {typed(VECTORS)}."
         ),
     ] = None,
     values: Annotated[str | None, _option("Values to sum, one row per word; default: the states.")] = None,

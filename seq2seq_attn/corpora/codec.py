@@ -103,9 +103,13 @@ class Codec(FrontEnd):
         values = self.placeholders.values(line) if self._values is None else self._values
         return list(self.placeholders.parts(line, values))
 
+    def _masked(self, line: str) -> str:
+        """The line with symbols in place of what is put aside."""
+        return "".join(text for _, text in self._parts(line))
+
     def _prepared(self, line: str) -> str:
         """The line as it is tokenized."""
-        return self._cased("".join(text for _, text in self._parts(line)))
+        return self._cased(self._masked(line))
 
     @property
     def size(self) -> int:
@@ -139,7 +143,7 @@ class Codec(FrontEnd):
     def written(self, line: str) -> list[str]:
         """The pieces of a line before `lowercase`; those after it where it changes more than their case."""
         pieces = self.pieces(line)
-        written = self._known(self.tokenizer.encode("".join(text for _, text in self._parts(line))))
+        written = self._known(self.tokenizer.encode(self._masked(line)))
         same = [piece.lower() for piece in written] == [piece.lower() for piece in pieces]
         return written if same else pieces
 
@@ -149,17 +153,16 @@ class Codec(FrontEnd):
 
     def word_indices(self, line: str) -> list[int]:
         """For each piece, the index of the whitespace-separated word of the line that it comes from."""
-        parts = self._parts(line)
-        prepared = self._cased("".join(text for _, text in parts))
+        prepared = self._prepared(line)
         indices = self.tokenizer.word_indices(prepared)
         if self.match_known_forms:
             pieces = zip(indices, self.tokenizer.encode(prepared), strict=True)
             indices = [index for index, piece in pieces for _ in known_forms(piece, self.vocabulary)]
-        return indices if len(parts) == 1 else self._words_before(line, parts, indices)
+        return self._words_before(line, indices) if self.placeholders.given else indices
 
-    def _words_before(self, line: str, parts: Sequence[tuple[int, str]], indices: Sequence[int]) -> list[int]:
+    def _words_before(self, line: str, indices: Sequence[int]) -> list[int]:
         """The words of a line that begin with these words of its parts, where symbols stand for text with blanks."""
-        words = word_of_character(line)
+        words, parts = word_of_character(line), self._parts(line)
         starts = (
             start if number % 2 else start + offset  # the symbols are those with odd numbers
             for number, (start, text) in enumerate(parts)

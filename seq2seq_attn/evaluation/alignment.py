@@ -271,12 +271,13 @@ def mean_jump(links: Links) -> float | None:
 
 
 Method = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+DEFAULT_METHOD: Method = "grow-diag-final-and"
 
 # Steps (source, target) from a link to its neighbors, in the order in which Moses's symal visits them.
 _BESIDE = ((0, -1), (-1, 0), (0, 1), (1, 0), (-1, -1), (1, -1), (-1, 1), (1, 1))
 
 
-def symmetrize(forward: Links, backward: Links, method: Method = "grow-diag-final-and") -> Links:
+def symmetrize(forward: Links, backward: Links, method: Method = DEFAULT_METHOD) -> Links:
     """The links (source word, target word) of one sentence pair, from those of both directions.
 
     `forward` is the alignment of a source-to-target model, which gives each target word its links; `backward` is that

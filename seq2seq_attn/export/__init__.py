@@ -22,11 +22,9 @@ from seq2seq_attn.corpora.vocabulary import SPECIALS
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.json_files import OPEN, load_record
 from seq2seq_attn.files.writing import explained, unfinished_in
+from seq2seq_attn.options import ExportTarget
 from seq2seq_attn.runs.folder import refuse_folder
 from seq2seq_attn.runs.model import TrainedModel
-
-Target = Literal["torch", "onnx", "ctranslate2", "html"]
-TARGETS: tuple[Target, ...] = get_args(Target)
 
 DESCRIPTION = "export.json"  # marks a folder as an export: no other folder is ever replaced
 FORMAT = "seq2seq_attn export"
@@ -39,14 +37,14 @@ class Exported(NamedTuple):
     usage: str  # for the README, in Markdown
 
 
-def export_model(model: TrainedModel, to: Target, output: Path, *, overwrite: bool = False) -> Path:
+def export_model(model: TrainedModel, to: ExportTarget, output: Path, *, overwrite: bool = False) -> Path:
     """Write a model in the format of another program into the folder `output`, and return the folder.
 
     UserError: the target or a part of the model is unknown to the other program, its library is not installed, or the
     folder exists. With `overwrite`, a folder that contains an earlier export, and nothing else, is replaced.
     """
-    if to not in TARGETS:
-        raise UserError(f"{to!r} is not an export target; choose from {', '.join(TARGETS)}")
+    if to not in get_args(ExportTarget):
+        raise UserError(f"{to!r} is not an export target; choose from {', '.join(get_args(ExportTarget))}")
     source = model.text_source("an export")
     refuse_folder(output)
     _restore(output)
@@ -86,7 +84,7 @@ def refuse_existing(output: Path, overwrite: bool) -> None:
             raise UserError(f"{path}: is not a file of the export in {output}; move it, or name another folder")
 
 
-def need(package: str, to: Target) -> Any:
+def need(package: str, to: ExportTarget) -> Any:
     """The imported package. UserError if it is not installed, or cannot be imported."""
     try:
         return import_module(package)
@@ -96,7 +94,7 @@ def need(package: str, to: Target) -> Any:
         ) from None
 
 
-def _writer(to: Target) -> Any:
+def _writer(to: ExportTarget) -> Any:
     return import_module(f"{__name__}.{to}").write
 
 
@@ -148,7 +146,7 @@ def _restore(output: Path) -> None:
     shutil.rmtree(before, ignore_errors=True)
 
 
-def _readme(to: Target, usage: str) -> str:
+def _readme(to: ExportTarget, usage: str) -> str:
     return f"""# A model, exported to {to}
 
 `{DESCRIPTION}` describes the model to programs. The tokenizers are `source.*` and `target.*`, or `joint.*` for both:

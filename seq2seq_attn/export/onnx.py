@@ -9,8 +9,9 @@ from typing import cast
 import torch
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.export import Exported, Target, need
+from seq2seq_attn.export import Exported, need
 from seq2seq_attn.export.graphs import GREEDY, Graph, graphs_of, quiet
+from seq2seq_attn.options import ExportTarget
 from seq2seq_attn.runs.model import TrainedModel
 
 _USAGE = f"""
@@ -45,7 +46,7 @@ def write(model: TrainedModel, folder: Path) -> Exported:
     return Exported({"graphs": files}, _USAGE)
 
 
-def need_packages(to: Target) -> None:
+def need_packages(to: ExportTarget) -> None:
     """UserError if a package is not installed that torch's exporter needs."""
     for package in ("onnx", "onnxscript"):
         need(package, to)

@@ -67,12 +67,13 @@ def html_page(contents: Contents) -> str:
     tables = list(breakdown_tables(results))
     attention = views_of_maps(contents.maps) if contents.examples is None else views_of_examples(contents.examples)
     words = glosses_of(attention, corpus)
+    styles = {arm.name: style for style, arm in enumerate(results.arms)}
     return _page(
         "page.html",
         title=results.experiment,
         version=results.version,
         results=results,
-        styles={arm.name: style for style, arm in enumerate(results.arms)},
+        styles=styles,
         summary=[introduction(results), *summary(results)],
         evidence=evidence(results),
         conclusion=[each for each in conclusion(results) if each not in limits(results)],
@@ -94,11 +95,7 @@ def html_page(contents: Contents) -> str:
         printed=None,
         corpus=corpus,
         glosses=words,
-        data={
-            "best": results.best.name,
-            "styles": {arm.name: style for style, arm in enumerate(results.arms)},
-            "glosses": words,
-        },
+        data={"best": results.best.name, "styles": styles, "glosses": words},
         packed=packed(as_data(attention, corpus)),
         has_beams=contents.examples is not None,
         sentences=contents.sentences,

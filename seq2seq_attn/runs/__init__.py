@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seq2seq_attn.errors import UserError
 
-CONFIG = "config.yaml"  # of a run folder
+CONFIG, MODEL = "config.yaml", "model.safetensors"  # in a run folder
 SHIPPED = Path(__file__).parents[1] / "demo_models"  # run folders that are part of the package
 DEMO = "demo"  # the name of the first of them; demo/distracted is that of another
 

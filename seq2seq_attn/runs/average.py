@@ -8,10 +8,9 @@ from typing import NamedTuple
 from seq2seq_attn.corpora.codec import front_end_files
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, write_recorded
-from seq2seq_attn.runs import CONFIG
+from seq2seq_attn.runs import CONFIG, MODEL
 from seq2seq_attn.runs.corpora import load_front_ends, read_pairs
 from seq2seq_attn.runs.folder import (
-    MODEL,
     clear,
     is_vacant,
     may_resume,

@@ -24,7 +24,7 @@ from seq2seq_attn.files.plain import bounded, to_json
 from seq2seq_attn.files.reading import digest
 from seq2seq_attn.files.writing import PART, explained, remove_abandoned
 from seq2seq_attn.results.metrics import RUN_METRICS
-from seq2seq_attn.runs import CONFIG, is_shipped, require_run
+from seq2seq_attn.runs import CONFIG, MODEL, is_shipped, require_run
 from seq2seq_attn.runs.corpora import files_in
 from seq2seq_attn.runs.plugin import FOLDER, read_run_values, run_files, run_values
 from seq2seq_attn.runs.provenance import PROVENANCE, data_files, dataset_digests, read_sessions
@@ -34,7 +34,7 @@ from seq2seq_attn.training import LAST, PREVIOUS
 IfExists = Literal["refuse", "resume", "overwrite"]
 
 COMPARISON = "comparison.json"  # the marker of the folder that `compare` writes
-MODEL, METRICS, LEXICON = "model.safetensors", "metrics.json", "lexicon.safetensors"
+METRICS, LEXICON = "metrics.json", "lexicon.safetensors"
 SKIPPED = "skipped.jsonl"  # the sentences of the batch that ended training by a loss that is not finite
 
 _EVENTS = "log/events.out.tfevents.*"  # which TensorBoard writes from beginning to end

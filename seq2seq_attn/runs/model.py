@@ -36,10 +36,10 @@ from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
 from seq2seq_attn.ops import fuse, is_reference
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.runs import CONFIG, Say
+from seq2seq_attn.runs import CONFIG, MODEL, Say
 from seq2seq_attn.runs.building import build_translator, count_parameters, require_memory
 from seq2seq_attn.runs.corpora import load_front_ends
-from seq2seq_attn.runs.folder import MODEL, read_config
+from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.requests import Replacement, SourceLine, rules_of
 from seq2seq_attn.search.batched import (
     Progress,

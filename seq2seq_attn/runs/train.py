@@ -34,7 +34,7 @@ from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.runs import CONFIG, Say
+from seq2seq_attn.runs import CONFIG, MODEL, Say
 from seq2seq_attn.runs.building import build_translator, require_memory
 from seq2seq_attn.runs.cache import (
     CACHE_FOLDER,
@@ -57,7 +57,6 @@ from seq2seq_attn.runs.corpora import (
 )
 from seq2seq_attn.runs.folder import (
     METRICS,
-    MODEL,
     SKIPPED,
     IfExists,
     changed_surroundings,

@@ -17,9 +17,9 @@ from seq2seq_attn.files.checksums import SUMS
 from seq2seq_attn.files.reading import digest
 from seq2seq_attn.models.config import weights_from_a_file
 from seq2seq_attn.models.seq2seq import Seq2Seq
-from seq2seq_attn.runs import find_run
+from seq2seq_attn.runs import MODEL, find_run
 from seq2seq_attn.runs.corpora import FrontEnds
-from seq2seq_attn.runs.folder import MODEL, read_config
+from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import Override, merge, override, parse, parse_overridden
 from seq2seq_attn.training.checkpoints import read_optimizer

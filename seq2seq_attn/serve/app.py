@@ -23,7 +23,7 @@ from seq2seq_attn.files.plain import plain
 from seq2seq_attn.serve import Settings, answers, endpoints, libretranslate, requests
 from seq2seq_attn.serve.batches import QueueFullError, StoppingError
 from seq2seq_attn.serve.calls import Call, Endpoint, Server
-from seq2seq_attn.serve.guard import STOPPING, Exchange, Guard, bearer_key, check_key, error_response
+from seq2seq_attn.serve.guard import Exchange, Guard, bearer_key, check_key, error_response, stopping
 from seq2seq_attn.serve.pages import body, docs_page, responses
 from seq2seq_attn.serve.requests import ApiError
 from seq2seq_attn.serve.tasks import ServedModel
@@ -90,12 +90,12 @@ def _add(app: FastAPI, server: Server, endpoint: Endpoint) -> None:
 
 
 async def _error(_: Request, error: Exception) -> Response:
+    if isinstance(error, StoppingError):
+        error = stopping()
     if isinstance(error, ApiError):
         return error_response(error.status, str(error), error.headers)
     if isinstance(error, QueueFullError):
         return error_response(429, "too many lines wait; try again in a moment", {"Retry-After": "1"})
-    if isinstance(error, StoppingError):
-        return error_response(503, STOPPING, {"Retry-After": "5", "Connection": "close"})
     if isinstance(error, ClientDisconnect):
         return error_response(400, "the body ended before its end")  # for the metrics: nobody reads it
     if isinstance(error, HTTPException):

@@ -81,22 +81,19 @@ class Call(Generic[Body]):
                 raise ApiError(400, f"{place}: {length} {unit}; at most {most} are translated, so split it")
         return lengths
 
-    async def source_lengths(self, served: ServedModel, lines: Sequence[Lines]) -> list[int]:
-        """As `lengths`, for what a model is to predict from; it reads no more positions than in training."""
-        return await self._source_lengths(
-            served, lines, min(self.settings.max_tokens, served.model.config.data.max_length)
-        )
-
-    async def _source_lengths(self, served: ServedModel, lines: Sequence[Lines], most: int) -> list[int]:
-        """At most this many tokens; of files, the frames or columns that the model was trained on."""
+    async def source_lengths(
+        self, served: ServedModel, lines: Sequence[Lines], *, is_searched: bool = True
+    ) -> list[int]:
+        """As `lengths`, for sources. What a model is to predict from has no more positions than in training."""
         config, front_end = served.model.config, served.model.trained.source
-        if config.source is None:
-            return await self.lengths(front_end, lines, most)
-        return await self.lengths(front_end, lines, config.data.max_length, unit=config.source.unit)
+        if config.source is not None:
+            return await self.lengths(front_end, lines, config.data.max_length, unit=config.source.unit)
+        most = min(self.settings.max_tokens, config.data.max_length) if is_searched else None
+        return await self.lengths(front_end, lines, most)
 
     async def pair_lengths(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """As `lengths`, for the longer side of each pair."""
-        sources = await self._source_lengths(self.served, [source for source, _ in pairs], self.settings.max_tokens)
+        sources = await self.source_lengths(self.served, [source for source, _ in pairs], is_searched=False)
         targets = await self.lengths(self.served.model.trained.target, [target for _, target in pairs])
         return list(map(max, sources, targets))
 

@@ -29,6 +29,11 @@ HEADERS = {
 }
 
 
+def stopping() -> ApiError:
+    """The answer to what is not begun, or does not end, because the server stops."""
+    return ApiError(503, STOPPING, Retry_After="5", Connection="close")
+
+
 class Metrics:
     """What `/metrics` reports, in a registry of this server's own."""
 
@@ -88,7 +93,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> ApiError | None:
         """Why a request is not answered at all."""
         if self.stopping:
-            return ApiError(503, STOPPING, Retry_After="5", Connection="close")
+            return stopping()
         if self.running > self.settings.max_requests:
             return ApiError(429, "too many requests at once; try again in a moment", Retry_After="1")
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
@@ -116,7 +121,7 @@ class Guard:
         if not is_left or exchange.status != 0:
             return
         if self.ended.is_set():
-            await exchange.refuse(ApiError(503, STOPPING, Retry_After="5", Connection="close"))
+            await exchange.refuse(stopping())
         else:
             seconds = f"{self.settings.timeout:g} seconds"
             if exchange.has_body.is_set():

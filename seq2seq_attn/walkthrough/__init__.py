@@ -152,6 +152,11 @@ def walk(
     return walk_through(scorer, queries, keys, summed, labels)
 
 
+def typed(rows: Sequence[Sequence[float]]) -> str:
+    """The rows as they are typed on the command line."""
+    return "; ".join(" ".join(map(str, row)) for row in rows)
+
+
 def refuse_other_than_states_and_words(others: Mapping[str, object]) -> None:
     """UserError if any of these arguments or options, by name, was given for self-attention."""
     given = [name for name, value in others.items() if value is not None]
@@ -174,10 +179,9 @@ def _walk_self_attention(states: Rows | None, words: str | Sequence[str] | None)
 
     vectors = _matrix("states", VECTORS if states is None else states, torch.empty(0, dtype=torch.float64))
     if vectors.shape != (count, size):
-        example = "; ".join(" ".join(map(str, row)) for row in VECTORS)
         raise UserError(
             f"states of {len(vectors)} words with {vectors.shape[1]} numbers each; {SELF_ATTENTION} is shown with "
-            f"{count} words with {size} numbers each, as in {example!r}"
+            f"{count} words with {size} numbers each, as in {typed(VECTORS)!r}"
         )
     return walk_through_self_attention(vectors, labels)
 

@@ -4,7 +4,7 @@ import pytest
 
 import seq2seq_attn as s2s
 from seq2seq_attn.corpora.corpus import read_parallel
-from seq2seq_attn.runs.folder import MODEL
+from seq2seq_attn.runs import MODEL
 
 
 @pytest.fixture

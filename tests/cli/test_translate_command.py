@@ -110,9 +110,7 @@ def test_options_override_those_of_the_run(program, trained):
 
 def test_a_line_over_the_limit_is_cut_and_named(program, trained, monkeypatch):
 
-    monkeypatch.setattr(
-        "seq2seq_attn.cli.translate.CHUNK", 2
-    )  # the number of the line counts from the start all the same
+    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)  # the number of the line counts from the start all the same
     long, cut = "a b c d e a b c d", "a b c d e a b c"
     answer = program("translate", trained, stdin=f"a\nb\n{long}\n".encode())
     assert answer.err == "line 3: 9 tokens, cut to data.max_length=8\n"
@@ -152,7 +150,7 @@ def test_a_line_in_a_pipe_is_answered_at_once_and_a_closed_pipe_ends_quietly(for
 def test_free_memory_is_returned_between_many_lines(program, trained, monkeypatch):
     returned = []
     monkeypatch.setattr("seq2seq_attn.api.shards.give_back_freed_memory", lambda: returned.append(1))
-    monkeypatch.setattr("seq2seq_attn.cli.translate.CHUNK", 2)
+    monkeypatch.setattr("seq2seq_attn.api.model.CHUNK", 2)
     monkeypatch.setattr("seq2seq_attn.api.shards.TIDY", 3)
     assert len(lines(program("translate", trained, stdin=b"a\n" * 9).out)) == 9
     assert len(returned) == 2
