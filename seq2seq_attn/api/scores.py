@@ -18,7 +18,7 @@ from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer
 from seq2seq_attn.evaluation.counts import CorpusCounts
-from seq2seq_attn.evaluation.groups import scores_by_length
+from seq2seq_attn.evaluation.groups import Band, scores_by_length
 from seq2seq_attn.evaluation.metrics import (
     METRICS,
     find_metrics,
@@ -234,7 +234,7 @@ class Scores(dict[str, Any]):
             if key in self:
                 yield _Row(name, 100 * self[key], meaning)
         for band in self.get("by_length", ()):
-            length = f"{band['low']}+" if band["high"] is None else f"{band['low']}-{band['high']}"
+            length = Band(band["low"], band["high"])
             about = f"{band['sentences']:,} sentences of {length} source {self.source_unit}"
             yield _Row(f"{main} {length}", band["score"], about)
         if "untested" in self.get("difference", {}):

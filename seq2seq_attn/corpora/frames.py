@@ -32,18 +32,11 @@ class RecordingFrontEnd(FrontEnd):
 
     Args:
         config: How recordings are read, and whose statistics normalize them.
-        statistics: Those of training recordings; None if lines are only to be counted.
+        statistics: Those of training recordings; means of 0 and deviations of 1 unless these normalize.
     """
 
-    def __init__(self, config: RecordingConfig, statistics: Statistics | None) -> None:
-        self.config = config
-        self._statistics = statistics
-
-    @property
-    def statistics(self) -> Statistics:
-        """Those of training recordings: means of 0 and deviations of 1 unless these normalize."""
-        assert self._statistics is not None
-        return self._statistics
+    def __init__(self, config: RecordingConfig, statistics: Statistics) -> None:
+        self.config, self.statistics = config, statistics
 
     @property
     def size(self) -> int:
@@ -113,7 +106,7 @@ class RecordingConfig(FrontEndConfig):
         return self.model_dump()
 
     def words(self, lines: Sequence[str]) -> Words:
-        return RecordingFrontEnd(self, None).words
+        return lambda line: self.labels(self.count(line))
 
     def build(self, lines: Sequence[str]) -> RecordingFrontEnd:
         recordings = self._recordings(lines)

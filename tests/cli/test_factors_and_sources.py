@@ -11,7 +11,7 @@ from plain_recipe import NO_DROPOUT, constant
 import seq2seq_attn as s2s
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.runs.folder import MODEL
+from seq2seq_attn.runs import MODEL
 from seq2seq_attn.strict import override, parse
 
 ENCODER = {"kind": "recurrent", "hidden_size": 12}

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from seq2seq_attn.config import Config
-from seq2seq_attn.runs.folder import MODEL, read_config
+from seq2seq_attn.runs import MODEL
+from seq2seq_attn.runs.folder import read_config
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.strict import ConfigError, parse
 
