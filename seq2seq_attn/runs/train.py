@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import takewhile
@@ -22,6 +22,7 @@ from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.corpora.codec import Codec, front_end_files
 from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs, joined, usable_pairs
 from seq2seq_attn.corpora.mixture import WINDOW, Mixture
+from seq2seq_attn.corpora.unknown_words import UnknownWords
 from seq2seq_attn.errors import SHOWN, UserError, shown
 from seq2seq_attn.evaluation.corpus_scores import (
     require_comet,
@@ -79,6 +80,7 @@ from seq2seq_attn.runs.warm_start import WarmStart
 from seq2seq_attn.saved import checksum, weights_content
 from seq2seq_attn.training.batches import EncodedPairs
 from seq2seq_attn.training.checkpoints import trained_state
+from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.divergence import DivergenceError
 from seq2seq_attn.training.freezing import frozen_parameters
 from seq2seq_attn.training.loggers import PROJECT, Pictures, TrackedRun, require_loggers
@@ -167,6 +169,10 @@ def _train(
     processes: Processes,
 ) -> TrainedModel:
     """`train` in a folder that is locked."""
+
+    def tell(text: str) -> None:
+        say(f"{name}: {text}")
+
     data = config.data
     validation_sets = [read_pairs(each) for each in data.validation.each]
     validation_pairs = joined(validation_sets)
@@ -174,19 +180,10 @@ def _train(
     test = None if data.test is None else read_test(data.test, source_words(config))
     own_files = run_files(config)  # its errors, too
     resuming = processes.once(lambda: may_resume(config, folder, if_exists, given))
-    if resuming and processes.is_first:
-        trained = trained_state(folder)
-        config.training.require_length(trained.epoch, trained.step, folder)
     # Files may change during training.
     started = session(config) | processes.record() if processes.is_first else {}
     if resuming and processes.is_first:
-        if changes := phase_changes(config, folder):
-            started["phase"] = {"step": trained.step, "changed": changes}
-            listed = ", ".join(f"{key}={new} (was {old})" for key, (old, new) in changes.items())
-            say(f"{name}: a new phase after step {trained.step:,}: {listed}")
-        prepare_to_resume(folder)
-        if (changed := changed_surroundings(folder, started)) is not None:
-            say(f"{name}: {changed}")
+        _resume(config, folder, started, tell)
     give_back_freed_memory()
     shared = Cache(cache or folder.parent / CACHE_FOLDER, say)
     digest_once = functools.cache(digest)  # of recordings and images, which several steps need
@@ -210,17 +207,7 @@ def _train(
         validation, kept_to_validate = _usable_pairs(config, front_ends, shared, digest_once, is_training=False)
     require_memory(config, source, target, copies=4)
     translator = build_translator(config, source, target)
-    of_weights = {
-        "guided_alignment": config.training.guided_alignment is not None,
-        "coverage_loss": config.training.coverage_loss > 0,
-    }
-    has_weights = any(context.reads_query for context in translator.contexts_that_read())
-    for option, is_given in of_weights.items():
-        if is_given and not has_weights:
-            raise UserError(
-                f"training.{option}: this model has no attention weights to train; leave it out, or choose a model "
-                "that has, as with model.context.kind=attention"
-            )
+    _require_weights_to_train(config.training, translator)
     coverage = optimizer = None
     if start is not None:
         if pretrained is not None:
@@ -229,7 +216,7 @@ def _train(
         if config.training.start_optimizer == "kept":
             optimizer, kept_state = start.optimizer_state(translator, config, source, target)
             copied += f"; {kept_state}"
-        say(f"{name}: {copied}")
+        tell(copied)
     elif not resuming:
         coverage = start_from_vectors(translator, config, source, target, pretrained, say)
     frozen = sum(weight.numel() for weight in frozen_parameters(translator, config.training.freeze))
@@ -240,16 +227,10 @@ def _train(
     unknown = {"validation": model.unknown_words(validation_pairs)}
     if test is not None:
         unknown["test"] = model.unknown_words(test.pairs)
-    if config.source is not None:
-        sizes = f"{target.size:,} target, source {config.source.kind} of {source.size_in_words}"
-    else:
-        sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
     shares = f" ({model.parameters() - frozen:,} trained, {frozen:,} frozen)" if frozen else ""
-    unknown_words = ", ".join(f"{part} {counts}" for part, counts in unknown.items() if any(counts.shares.values()))
-    say(
-        f"{name}: {_device(config, processes)}, {config.training.precision}; "
-        f"{model.parameters():,} parameters{shares}; {kept}, validation {kept_to_validate}; vocabulary {sizes}"
-        f"{'; unknown words: ' * bool(unknown_words)}{unknown_words}"
+    tell(
+        f"{_device(config, processes)}, {config.training.precision}; {model.parameters():,} parameters{shares}; "
+        f"{kept}, validation {kept_to_validate}; {_vocabularies(model, unknown)}"
     )
     for warning in (
         ops.slow_precision(config.training.precision, device_type(config.training.accelerator)),
@@ -259,10 +240,10 @@ def _train(
         tokenizer_remark(config.evaluation.words[0], config.text.target_language),
     ):
         if warning is not None:
-            say(f"{name}: {warning}")
+            tell(warning)
     pictures = None
     if config.training.attention_pictures and not translator.attends:
-        say(f"{name}: training.attention_pictures: this model has no attention weights to draw")
+        tell("training.attention_pictures: this model has no attention weights to draw")
     elif config.training.attention_pictures and draw is not None and processes.is_first:
         pictures = functools.partial(_pictures, model, validation_pairs, validation.mixture.draw(0, 0), draw)
     tracked = TrackedRun(name)
@@ -289,12 +270,12 @@ def _train(
             config.training,
             training,
             validation,
-            validation_score(model, validation_sets, lambda text: say(f"{name}: {text}"), processes),
+            validation_score(model, validation_sets, tell, processes),
             folder,
             run=tracked,
             resume=resuming,
             bar=bar,
-            say=lambda text: say(f"{name}: {text}"),
+            say=tell,
             optimizer=optimizer,
             processes=processes,
         )
@@ -312,6 +293,45 @@ def _train(
         record_logs(folder)
         write_metrics(folder, {"parameters": model.parameters(), "training": fitted._asdict()})
     return model
+
+
+def _resume(config: Config, folder: Path, started: dict[str, Any], tell: Say) -> None:
+    """Prepares the folder of a run that continues, and adds to its new session what has changed.
+
+    UserError: it has trained for longer than the configuration allows.
+    """
+    trained = trained_state(folder)
+    config.training.require_length(trained.epoch, trained.step, folder)
+    if changes := phase_changes(config, folder):
+        started["phase"] = {"step": trained.step, "changed": changes}
+        listed = ", ".join(f"{key}={new} (was {old})" for key, (old, new) in changes.items())
+        tell(f"a new phase after step {trained.step:,}: {listed}")
+    prepare_to_resume(folder)
+    if (changed := changed_surroundings(folder, started)) is not None:
+        tell(changed)
+
+
+def _require_weights_to_train(options: TrainingConfig, translator: Seq2Seq) -> None:
+    """UserError if an option trains attention weights, and this model has none."""
+    if any(context.reads_query for context in translator.contexts_that_read()):
+        return
+    given = {"guided_alignment": options.guided_alignment is not None, "coverage_loss": options.coverage_loss > 0}
+    for option in (option for option, is_given in given.items() if is_given):
+        raise UserError(
+            f"training.{option}: this model has no attention weights to train; leave it out, or choose a model that "
+            "has, as with model.context.kind=attention"
+        )
+
+
+def _vocabularies(model: TrainedModel, unknown: Mapping[str, UnknownWords]) -> str:
+    """The sizes of both sides, and the shares of words that are unknown, by part of the data, for the first message."""
+    source, target = model.source, model.target
+    if model.config.source is not None:
+        sizes = f"{target.size:,} target, source {model.config.source.kind} of {source.size_in_words}"
+    else:
+        sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
+    words = ", ".join(f"{part} {counts}" for part, counts in unknown.items() if any(counts.shares.values()))
+    return f"vocabulary {sizes}{'; unknown words: ' * bool(words)}{words}"
 
 
 def _pictures(model: TrainedModel, pairs: ParallelCorpus, kept: NDArray[np.int64], draw: Draw) -> Pictures:

@@ -187,7 +187,6 @@ class Rules(NoRules):
         self.lines, self.search = lines, search
         self.prefixes = phrase_table([line.prefix for line in lines], device)  # (B, T)
         self.prefix_lengths = torch.tensor([len(line.prefix) for line in lines], device=device)
-        self.longest_prefix = self.prefixes.shape[1]
         self.forbidden = phrase_table(search.forbidden, device)  # (P, L)
         self.forbidden_ends = torch.tensor([len(each) - 1 for each in search.forbidden], device=device)
         self.required: Required | None = None
@@ -253,7 +252,7 @@ class Rules(NoRules):
     def _given(self, scores: Tensor, tracks: Tracks) -> tuple[Tensor, Tensor] | None:
         """Which hypotheses (N, 1) are within their prefix, and the scores (N, V) of its next token alone."""
         length = tracks.tokens.shape[1]
-        if length >= self.longest_prefix:
+        if length >= self.prefixes.shape[1]:
             return None
         inside = (length < self.prefix_lengths[tracks.sentence])[:, None]
         token = self.prefixes[tracks.sentence, length, None].clamp(min=0)

@@ -38,8 +38,7 @@ def sample(
     limits = rules.limits([options.limit(length) for length in lengths])
     memory = translator.encode(source)
     is_state, device = memory.is_state, memory.is_state.device
-    first_rows = torch.arange(len(lengths), device=device)
-    first_rows = first_rows.repeat_interleave(count)
+    first_rows = torch.arange(len(lengths), device=device).repeat_interleave(count)
     state, tracks = translator.start(memory).select(first_rows), rules.start(device).select(first_rows)
 
     sentences = list(range(len(lengths)))

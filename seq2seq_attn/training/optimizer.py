@@ -154,7 +154,14 @@ class Updates:
         """`sign` is -1 if lower scores of a validation are better, else 1."""
         self.weights, self.config = weights, config
         self.optimizer: Any = make_optimizer(list(weights.values()), config)
-        self.plateau = plateau(self.optimizer, config, sign)
+        self.plateau: ReduceLROnPlateau | None = None
+        if config.schedule == "plateau":
+            self.plateau = ReduceLROnPlateau(
+                self.optimizer,
+                "max" if sign > 0 else "min",
+                factor=config.plateau_factor,
+                patience=config.plateau_patience,
+            )
         self.rate: Callable[[int], float] | None = None  # before `begin`, and for `plateau`: as the optimizer has it
         self.first = 0
         # A fused Adam reads on the device whether to skip a step. Any other optimizer must be told before.
@@ -292,14 +299,3 @@ def rate_per_step(config: OptimizerConfig, steps: int, epoch: int = 1) -> Callab
         return left if config.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
 
     return None if config.schedule == "plateau" else lambda step: config.learning_rate * factor(step)
-
-
-def plateau(optimizer: Optimizer, options: OptimizerConfig, sign: int) -> ReduceLROnPlateau | None:
-    """Multiplies the rate by `plateau_factor` after more than `plateau_patience` validations without improvement.
-
-    `sign` is -1 if lower scores are better, else 1. None for any other schedule.
-    """
-    mode: Literal["min", "max"] = "max" if sign > 0 else "min"
-    if options.schedule != "plateau":
-        return None
-    return ReduceLROnPlateau(optimizer, mode, factor=options.plateau_factor, patience=options.plateau_patience)

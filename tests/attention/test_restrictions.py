@@ -178,7 +178,6 @@ def test_softmax_of_scaled_dots_is_torchs_sdpa_with_its_gradients(restriction, d
     expected, weights = attend(attention, *inputs, **restriction)
     assert weights is not None
     assert not calls
-    assert not calls
     contexts, weights = attend(fuse(attention), *inputs, **restriction, need_weights=False)
     assert weights is None
     assert len(calls) == 1

@@ -291,12 +291,3 @@ def test_location_never_reads_beyond_its_longest_length():
 
 def test_location_keeps_nothing_of_the_keys_but_their_number():
     assert Location(QUERY, KEY).prepare(torch.randn(B, S, KEY)).shape == (B, S, 0)
-
-
-def test_scaled_dot_under_softmax_is_torchs_attention():
-    attention = Attention(ScaledDot(KEY, KEY), value_size=HIDDEN)
-    query, keys, values = torch.randn(B, T, KEY), torch.randn(B, S, KEY), torch.randn(B, S, HIDDEN)
-    is_token = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    context, _ = attention(query, attention.prepare(keys, values, is_token))
-    expected = torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=is_token[:, None])
-    torch.testing.assert_close(context, expected)

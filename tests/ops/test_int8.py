@@ -6,8 +6,9 @@ import torch
 
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.models.recurrent.cells import GRUCell
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.ops import int8
+from seq2seq_attn.ops import fuse, int8
 from seq2seq_attn.ops.int8 import Int8Linear, quantized
 from seq2seq_attn.ops.layers import Linear
 from seq2seq_attn.search import SearchOptions, search
@@ -129,6 +130,18 @@ def test_a_known_target_is_decoded_in_int8_as_well(kind):
     torch.testing.assert_close(
         near.head.projection(near.decode(near.decoder_inputs(target), memory).features), torch.stack(steps, 1)
     )
+
+
+@needs_int8
+def test_teacher_forcing_in_int8_equals_its_own_steps():
+    exact = GRUCell(64).eval()
+    cell = fuse(quantized(exact))
+    gates, state = torch.randn(3, 5, 192), torch.randn(5, 64)
+    with torch.no_grad():
+        states = cell.run(gates, state)
+        assert torch.equal(states[0], cell(gates[0], state))
+        assert torch.equal(states[1], cell(gates[1], states[0]))
+        torch.testing.assert_close(states[0], quantized(exact)(gates[0], state), rtol=1e-4, atol=1e-5)
 
 
 @needs_int8

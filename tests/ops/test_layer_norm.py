@@ -73,15 +73,3 @@ def test_a_changed_cell_runs_step_by_step(change):
     changed = change(cell)
     cell = changed if isinstance(changed, GRUCell) else cell
     assert "" in ops.reasons(cell)
-
-
-@needs_int8
-def test_teacher_forcing_in_int8_equals_its_own_steps():
-    exact = GRUCell(64).eval()
-    cell = ops.fuse(quantized(exact))
-    gates, state = torch.randn(3, 5, 192), torch.randn(5, 64)
-    with torch.no_grad():
-        states = cell.run(gates, state)
-        assert torch.equal(states[0], cell(gates[0], state))
-        assert torch.equal(states[1], cell(gates[1], states[0]))
-        torch.testing.assert_close(states[0], quantized(exact)(gates[0], state), rtol=1e-4, atol=1e-5)

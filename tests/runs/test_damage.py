@@ -42,7 +42,7 @@ def finished(grid, tmp_path):
     return tmp_path / "run"
 
 
-def reading(folder, grid):
+def reading(folder):
     """What commands read from a run."""
     model = with_lexicon(TrainedModel.load(folder), folder)
     return (
@@ -77,10 +77,10 @@ def same_or_refused(use, expected):
     return refused is None
 
 
-def damage_every_file(finished, grid, times, tmp_path):
+def damage_every_file(finished, times, tmp_path):
     config = read_config(finished)
     config = config.model_copy(update={"training": config.training.model_copy(update={"max_epochs": 3})})
-    expected = reading(finished, grid)
+    expected = reading(finished)
     files = sorted(path.relative_to(finished).as_posix() for path in finished.rglob("*") if path.is_file())
     assert {"plugins/mine.py", "lexicon.safetensors", "test.links.txt", LAST, PREVIOUS, SUMS} < set(files)
     (tmp_path / "copies").mkdir()
@@ -93,7 +93,7 @@ def damage_every_file(finished, grid, times, tmp_path):
         folder = Path(shutil.copytree(finished, tmp_path / "copies" / "run"))
         (folder / name).write_bytes(damaged((folder / name).read_bytes(), draw, cut))
         said: list[str] = []
-        if same_or_refused(lambda folder=folder: reading(folder, grid), expected):
+        if same_or_refused(lambda folder=folder: reading(folder), expected):
             same.add(name)
         if name in (LAST, PREVIOUS):
             assert name in same
@@ -108,16 +108,16 @@ def damage_every_file(finished, grid, times, tmp_path):
     assert same - logs <= {LAST, PREVIOUS, SUMS}, "these are read"
 
 
-def test_damage_is_named_or_changes_nothing(finished, grid, tmp_path):
-    damage_every_file(finished, grid, 1, tmp_path)
+def test_damage_is_named_or_changes_nothing(finished, tmp_path):
+    damage_every_file(finished, 1, tmp_path)
 
 
 @pytest.mark.slow
-def test_damage_is_named_or_changes_nothing_five_hundred_times(finished, grid, tmp_path):
-    damage_every_file(finished, grid, 24, tmp_path)
+def test_damage_is_named_or_changes_nothing_five_hundred_times(finished, tmp_path):
+    damage_every_file(finished, 24, tmp_path)
 
 
-def test_an_edit_is_refused_with_the_way_to_accept_it(finished, grid):
+def test_an_edit_is_refused_with_the_way_to_accept_it(finished):
     path = finished / "config.yaml"
     path.write_text(path.read_text().replace("beam_size: 2", "beam_size: 1"))
     with pytest.raises(UserError, match=r"config\.yaml: damaged or edited.*delete its line in .*SHA256SUMS"):

@@ -45,7 +45,7 @@ def test_a_damaged_record_is_refused_by_name_or_read(run, name):
     b"\xff\n", b"epoch,validation_loss\nx,1\n", b"epoch,validation_loss\n1,x\n", b"step,validation_loss\n1,2\n",
     b"epoch,validation_loss\n1,2,3,\x00\n,\n", b"epoch,validation_loss\n,7\n",
 ])  # fmt: skip
-def test_a_damaged_log_is_refused_by_name(run, grid, content):
+def test_a_damaged_log_is_refused_by_name(run, content):
     log = run / CURVES
     log.write_bytes(content)
     refused = json_damage.refusal(lambda: read_curve(run, 1), content)

@@ -84,7 +84,7 @@ def test_a_moved_run_works_without_the_original_from_any_working_folder(trained,
     assert again.config.model.context.scorer.part.__name__ == "Mine"
 
 
-def test_two_runs_with_different_files_of_the_same_name_work_together(trained, config, values, code, tmp_path):
+def test_two_runs_with_different_files_of_the_same_name_work_together(trained, values, code, tmp_path):
     (code / "helper_of_mine.py").write_text("def scaled(scores):\n    return scores - 100\n")
     other = train(configured(values, code), tmp_path / "other")
     runs = [TrainedModel.load(tmp_path / name).config.model.context.scorer for name in ("run", "other")]

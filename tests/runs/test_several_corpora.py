@@ -12,7 +12,7 @@ from seq2seq_attn.strict import ConfigError, parse
 
 
 @pytest.fixture
-def values(grid, toy_corpus, tmp_path):
+def values(grid, tmp_path):
     """A configuration with a corpus that is copied beside the one that is reversed."""
     lines = "".join(f"{word} {word} a\n" for word in "bcde" * 2)
     for side in ("source", "target"):

@@ -59,7 +59,7 @@ def test_a_folder_with_the_configuration_is_refused(config, tmp_path, name, if_e
     assert files(tmp_path) == before
 
 
-def test_a_run_resumes_with_its_own_configuration_and_is_not_replaced_with_it(run, tmp_path):
+def test_a_run_resumes_with_its_own_configuration_and_is_not_replaced_with_it(run):
     s2s.train(run / "config.yaml", run, if_exists="resume", silent=True, training={"max_epochs": 2})
     assert read_metrics(run)["training"]["epochs"] == 2
     before = files(run)

@@ -203,7 +203,7 @@ def kept_tensors(folder):
     return found
 
 
-def test_a_step_with_the_optimizer_that_was_kept_is_the_next_one_of_the_run(config, tmp_path, train_once):
+def test_a_step_with_the_optimizer_that_was_kept_is_the_next_one_of_the_run(config, tmp_path):
     """All pairs are one batch, so that an epoch is a step, at a constant rate and without dropout."""
     values = config.model_dump(mode="json")
     values["model"]["dropout"] = NO_DROPOUT

@@ -33,7 +33,7 @@ def attending(grid):
 
 
 def test_tensorboard_gets_a_picture_of_each_pair_after_each_validation_and_the_weights_are_the_same(
-    attending, tmp_path, train_once
+    attending, tmp_path
 ):
     said = []
     attending = changed(attending, "model.dropout.state=0.3", "training.ema_decay=0.9")  # noise that is drawn

@@ -132,7 +132,7 @@ def test_checkpoints_within_an_epoch_are_written_by_their_cost(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("interrupted", [1, 3, 4, 5])  # an epoch; the last: not at all
-def test_a_training_that_was_stopped_stays_stopped(tmp_path, monkeypatch, interrupted):
+def test_a_training_that_was_stopped_stays_stopped(tmp_path, interrupted):
     """BLEU 1, 5, 4, 4: it stops after the fourth epoch, wherever it was interrupted and however often it is resumed."""
     options = {"monitor": "score", "patience": 2, "max_epochs": 9, "batch_size": 48}
     bleu = [1.0, 5.0, 4.0, 4.0, 9.0]

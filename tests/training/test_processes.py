@@ -130,7 +130,7 @@ def test_a_process_that_diverges_ends_all_with_the_same_error(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_that_is_sharded_as_the_documentation_says_has_the_same_losses(tmp_path):
+def test_a_model_that_is_sharded_as_the_documentation_says_has_the_same_losses():
     losses, held = toy_processes.sharded(ALONE)
     for found, part in in_processes(2, toy_processes.sharded):
         assert found == pytest.approx(losses, rel=1e-5)

@@ -106,7 +106,7 @@ class RecurrentSeq2Seq(EncoderDecoder):
         return Decoded(features, output.weights.transpose(0, 1), tuple(part.transpose(0, 1) for part in parts))
 
     def summary_of(self, source: Source) -> Tensor:
-        states, is_state = self.encoder_states(source)[:2]
+        states, is_state = self.encoder_states(source)
         summary: Tensor = self.summary(states, is_state)
         return summary
 

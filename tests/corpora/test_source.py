@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""A batch of sentences: padded on the right, and its tokens without the padding."""
 
 import pytest
 import torch
@@ -17,6 +17,13 @@ def test_sentences_are_padded_on_the_right_to_the_longest():
         [True, False, False, False],
         [True] * 4,
     ]
+
+
+def test_the_tokens_without_padding_stand_row_by_row_where_the_mask_says():
+    sentences = pad([[5, 3], [3], [7, 6, 5, 3]])
+    places, tokens = sentences.placed
+    assert tokens.tolist() == [5, 3, 3, 7, 6, 5, 3]
+    assert torch.equal(places, sentences.is_token.flatten().nonzero()[:, 0])
 
 
 def test_a_sentence_without_a_token_is_refused():
