@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from confirmed_searches import assert_forced_decoding_confirms_searches
 from torch import nn
 
 from seq2seq_attn import ops
 from seq2seq_attn.corpora.source import Tokens
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
-from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 
 SOURCE_WORDS, TARGET_WORDS = 17, 13
 DRAW = torch.Generator().manual_seed(3)
@@ -112,20 +112,6 @@ def assert_steps_equal_teacher_forcing(model):
         torch.testing.assert_close(step.logits, logits[:, i])
         torch.testing.assert_close(step.weights, weights[:, i])
         state = step.state
-
-
-@pytest.mark.parametrize(("decoder", "context"), ARMS)
-def test_hypotheses_of_a_beam_read_the_same_memory_without_copies(decoder, context):
-    """N = B * K hypotheses of B sentences predict the same as K separate decodings."""
-    model = make(decoder, context)
-    memory = model.encode(SOURCE)
-    beams = torch.tensor([[4, 5], [6, 7], [8, 9]])
-    rows = torch.arange(3).repeat_interleave(2)
-    together = model.step(beams.flatten(), model.start(memory).select(rows), memory)
-    for k in range(2):
-        alone = model.step(beams[:, k], model.start(memory), memory)
-        torch.testing.assert_close(together.logits.view(3, 2, -1)[:, k], alone.logits)
-        torch.testing.assert_close(together.state.hidden.view(3, 2, -1)[:, k], alone.state.hidden)
 
 
 @pytest.mark.parametrize(("decoder", "context"), ARMS)
@@ -452,16 +438,7 @@ def test_decoders_with_several_layers_take_any_context(decoder, context):
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("layers", STACKS)
 def test_a_search_over_several_layers_finds_what_forced_decoding_confirms(decoder, layers):
-    model = stacked(decoder, layers, "lstm")
-    greedy = greedy_search(model, SOURCE, SearchOptions(beam_size=1, max_length=8))
-    narrow = beam_search(model, SOURCE, SearchOptions(beam_size=1, max_length=8))
-    assert [h[0].tokens for h in greedy] == [h[0].tokens for h in narrow]
-    for row, (best,) in enumerate(beam_search(model, SOURCE, SearchOptions(beam_size=3, max_length=8))):
-        one = Tokens(SOURCE.tokens[row : row + 1], SOURCE.lengths[row : row + 1])
-        target = Tokens(torch.tensor([[*best.tokens, 3]]), torch.tensor([len(best.tokens) + 1]))
-        (forced,) = force(model, one, target)
-        predicted = min(len(best.tokens) + 1, 8)  # a hypothesis that reached the limit has no `</s>`
-        assert best.log_probability == pytest.approx(float(forced.log_probabilities[:predicted].sum()))
+    assert_forced_decoding_confirms_searches(stacked(decoder, layers, "lstm"), SOURCE, max_length=8)
 
 
 def test_the_fused_decoder_is_not_used_for_a_stack():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from confirmed_searches import assert_forced_decoding_confirms_searches
 from torch import nn
 
 from seq2seq_attn.config import Config
@@ -14,7 +15,6 @@ from seq2seq_attn.models.config import ModelConfig
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.transformer.layers import FeedForward
 from seq2seq_attn.ops import fuse
-from seq2seq_attn.search import SearchOptions, beam_search, force, greedy_search
 from seq2seq_attn.strict import merge, parse
 
 WORDS, SIZE = 17, 8
@@ -247,16 +247,7 @@ def test_layer_drop_skips_each_layer_as_often_as_it_says_and_never_all():
 
 
 def test_searches_find_what_forced_decoding_confirms():
-    model = make()
-    greedy = greedy_search(model, SOURCE, SearchOptions(beam_size=1, max_length=6))
-    narrow = beam_search(model, SOURCE, SearchOptions(beam_size=1, max_length=6))
-    assert [h[0].tokens for h in greedy] == [h[0].tokens for h in narrow]
-    for row, (best,) in enumerate(beam_search(model, SOURCE, SearchOptions(beam_size=3, max_length=6))):
-        one = Tokens(SOURCE.tokens[row : row + 1], SOURCE.lengths[row : row + 1])
-        target = Tokens(torch.tensor([[*best.tokens, 3]]), torch.tensor([len(best.tokens) + 1]))
-        (forced,) = force(model, one, target)
-        predicted = min(len(best.tokens) + 1, 6)  # a hypothesis that reached the limit has no `</s>`
-        assert best.log_probability == pytest.approx(float(forced.log_probabilities[:predicted].sum()), rel=1e-5)
+    assert_forced_decoding_confirms_searches(make(), SOURCE, max_length=6)
 
 
 def test_an_ensemble_may_have_members_of_both_families():
