@@ -169,6 +169,11 @@ class Model:
         """
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sources, got one string; write translate([{sentences!r}])")
+        if isinstance(sentences, Path):
+            raise UserError(
+                f"translate takes a list of sources, got the path {sentences}; write "
+                f"translate(path.read_text('utf-8').splitlines())"
+            )
         known = None if glossary is None else Glossary.of(glossary)
         options, rest = self.search_options(**search), lines_of(sentences, prefixes, constraints, known)
         batches = iter(lambda: list(islice(rest, CHUNK)), [])

@@ -30,8 +30,8 @@ OPEN = ConfigDict(extra="allow", allow_inf_nan=False)  # of a record to which ot
 def load_record(kind: TypeAdapter[T], path: Path, remedy: str = "`seq2seq-attn compare` writes it") -> T:
     """The record in a JSON file, which may be compressed, without type conversion: "3" is not a number.
 
-    UserError, in one line with the file, the key and the remedy: the file is missing, not JSON, beyond the limits of
-    `parse_json`, or contains an invalid value.
+    UserError, in one line with the file, the key and the remedy: the file is missing, a folder, not JSON, beyond the
+    limits of `parse_json`, or contains an invalid value.
     """
     return _load(kind, path, remedy)[1]
 
@@ -45,6 +45,8 @@ def load_values(kind: TypeAdapter[Any], path: Path, remedy: str) -> dict[str, An
 def _load(kind: TypeAdapter[T], path: Path, remedy: str) -> tuple[Any, T]:
     if not path.exists():
         raise UserError(f"{path}: no such file; {remedy}")
+    if path.is_dir():
+        raise UserError(f"{path}: a folder, not a file; {remedy}")
     content = read_bytes(path)
     try:
         return parse_json(content), kind.validate_json(content, strict=True)

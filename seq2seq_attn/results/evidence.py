@@ -93,7 +93,7 @@ class Evidence:
 
     @classmethod
     def load(cls, path: Path) -> Evidence:
-        return load_record(_EVIDENCE, path)
+        return load_record(_EVIDENCE, path, f"`seq2seq-attn compare` writes it as {EVIDENCE}")
 
     def save(self, path: Path) -> None:
         save_record(_EVIDENCE, self, path)

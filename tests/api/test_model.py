@@ -4,6 +4,7 @@ import math
 import warnings
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -260,6 +261,7 @@ def test_steps_are_those_of_one_hypothesis_whatever_the_run_searches_for(model):
 def test_mistakes_are_named(model):
     for mistake, words in (
         (lambda: model.translate("a b"), "translate takes a list"),
+        (lambda: model.translate(Path("a.txt")), r"translate takes a list of sources, got the path a\.txt"),
         (lambda: model.translate(["a"], beam_size=2, n_best=3), "n_best=3 needs a beam"),
         (lambda: model.translate(["a"])[0].attention, "weights=True"),
         (lambda: model.attention("a", ""), "blank"),

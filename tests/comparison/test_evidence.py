@@ -118,6 +118,12 @@ def test_malformed_evidence_is_refused_in_one_line(folder):
         recompute(folder)
 
 
+def test_what_is_no_evidence_is_refused_with_the_name_that_evidence_has(folder):
+    for path, reason in ((folder, "a folder, not a file"), (folder / "results.json", "experiment: ")):
+        with pytest.raises(UserError, match=rf"{path}: {reason}.*; `seq2seq-attn compare` writes it as {EVIDENCE}$"):
+            Evidence.load(path)
+
+
 def test_a_mistake_in_a_configuration_is_blamed_on_the_file(folder):
     changed(folder, lambda values: values["arms"][0]["configuration"]["training"].update(batch_size=0))
     with pytest.raises(UserError, match=r"evidence\.json\.gz: training\.batch_size = 0"):
