@@ -94,6 +94,21 @@ def no_figures(monkeypatch):
 
 
 @pytest.fixture
+def forget_parts(monkeypatch):
+    """The scorers and normalizers that a test registers are forgotten after it, and where it calls this."""
+    from seq2seq_attn.attention import normalizer, scorer
+
+    known = [(registry, registry.classes()) for registry in (scorer._scorers, normalizer._normalizers)]
+
+    def forget():
+        for registry, classes in known:
+            monkeypatch.setattr(registry, "_classes", dict(classes))
+
+    forget()
+    return forget
+
+
+@pytest.fixture
 def only_laws(monkeypatch):
     """Keeps only these laws of every kind of part, and those that have to hold first."""
     from seq2seq_attn.testing.laws import LAWS

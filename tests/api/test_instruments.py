@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import seq2seq_attn as s2s
-from seq2seq_attn.attention import Additive, Attention, Dot, Scorer, scorer, scorer_classes
+from seq2seq_attn.attention import Additive, Attention, Dot, Scorer
 from seq2seq_attn.cli import main
 from seq2seq_attn.comparison import compare as comparison_file
 from seq2seq_attn.comparison.experiment import experiment_grid
@@ -111,9 +111,7 @@ def test_an_attention_of_one_s_own_is_walked_through_as_it_is():
             s2s.walk(attention, [[1, 2]], [[1, 2, 3], [4, 5, 6]], **ignored)
 
 
-def test_a_class_is_a_scorer_as_its_name_is(monkeypatch):
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
-
+def test_a_class_is_a_scorer_as_its_name_is(forget_parts):
     class Constant(Scorer):
         """c for every key."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq_attn.attention import normalizer_class, scorer, scorer_class, scorer_classes, window_class
+from seq2seq_attn.attention import normalizer_class, scorer_class, scorer_classes, window_class
 from seq2seq_attn.attention.registry import config_name, list_file
 from seq2seq_attn.attention.user_code import file_sources, load_file
 
@@ -177,8 +177,7 @@ def test_a_file_can_be_corrected_after_its_import_failed(write):
     assert scorer_class(f"{path}:Dot")
 
 
-def test_a_listed_file_gives_its_classes_their_names_also_if_it_was_imported_before(write, monkeypatch):
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
+def test_a_listed_file_gives_its_classes_their_names_also_if_it_was_imported_before(write, forget_parts):
     path = write("mine.py", SCORER.replace("class Dot", "class TwiceDot"))
     found = scorer_class(f"{path}:TwiceDot")
     assert "twice_dot" not in scorer_classes()

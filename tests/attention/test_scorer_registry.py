@@ -21,7 +21,6 @@ from seq2seq_attn.attention import (
     normalizer_classes,
     own_options,
     position_classes,
-    scorer,
     scorer_class,
     scorer_classes,
     window_classes,
@@ -37,8 +36,7 @@ def test_scorers_and_normalizers_are_found_by_their_config_names():
     assert "softmax" in normalizer_classes()
 
 
-def test_a_concrete_subclass_registers_itself_and_an_abstract_one_does_not(monkeypatch):
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
+def test_a_concrete_subclass_registers_itself_and_an_abstract_one_does_not(forget_parts):
 
     class HalfDone(Scorer):
         @abstractmethod

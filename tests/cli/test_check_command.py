@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.testing.laws import LAWS
 
 SCORER = """
@@ -37,9 +36,8 @@ class Half(Scorer):
 
 
 @pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch, parts_in_this_process):
+def _in_this_process(forget_parts, parts_in_this_process):
     """`tests/testing/test_command.py` has the processes; the registry is restored."""
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
 
 
 @pytest.fixture
@@ -81,7 +79,7 @@ def test_the_exit_code_is_1_if_one_of_several_scorers_is_broken(program, file, o
     [
         (["dto"], ["no scorer 'dto'", "'dot'", "my_scorer.py:MyScorer"]),
         (["{file}:Distanc"], ["{file}: 'Distanc' is not a class", "'Distance'"]),
-        (["{file}:torch"], ["{file}: 'torch' is not a class", "Distance, Sideways, Half"]),
+        (["{file}:torch"], ["{file}: 'torch' is not a class", "it has: Distance, Sideways\n"]),
         (["{file}:Half"], ["Half is an abstract scorer; implement forward, prepare"]),
         (["nowhere.py:Distance"], ["nowhere.py: no such Python file"]),
         (["nowhere:Distance"], ["nowhere: cannot be imported", "a file ends in .py"]),

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from seq2seq_attn.attention import normalizer, normalizer_classes, scorer, scorer_classes
 from seq2seq_attn.attention.registry import load_installed
 from seq2seq_attn.models.head import HeadConfig
 
@@ -39,10 +38,8 @@ MODEL = ["model.context.scorer=nearness", "model.context.normalizer=powers", "mo
 
 
 @pytest.fixture
-def install(tmp_path, monkeypatch):
+def install(tmp_path, forget_parts, monkeypatch):
     """Puts the distribution near-attention 1.2 on the path; all of it is forgotten after the test."""
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
-    monkeypatch.setattr(normalizer._normalizers, "_classes", normalizer_classes())
 
     def install(code=PARTS, value="near_attention"):
         information = tmp_path / "site/near_attention-1.2.dist-info"
@@ -66,11 +63,13 @@ def test_the_listing_has_the_scorer_of_an_installed_distribution(program, instal
     assert {each["name"]: each["equation"] for each in json.loads(answer.out)}["nearness"] == "-|q - k|"
 
 
-def test_a_run_is_trained_and_used_with_it_by_name_alone(program, install, toy, tmp_path):
+def test_a_run_is_trained_and_used_with_it_by_name_alone(program, install, forget_parts, toy, tmp_path):
     install()
     run = tmp_path / "run"
     assert program("train", toy / "toy.yaml", "--output", run, *MODEL, "training.max_epochs=1").code == 0
-    install_again_in_a_new_process()
+    forget_parts()  # as in another process
+    del sys.modules["near_attention"]
+    load_installed.cache_clear()
     assert program("translate", run, toy / "test.src").code == 0
 
 
@@ -95,13 +94,6 @@ def test_a_kind_of_an_installed_distribution_is_found_by_its_name(program, insta
     answer = program("train", toy / "toy.yaml", "--output", run, "model.head.kind=near", "training.max_epochs=1")
     assert answer.code == 0, answer.err
     assert "kind: near" in (run / "config.yaml").read_text()
-
-
-def install_again_in_a_new_process():
-    scorer._scorers._classes.pop("nearness")
-    normalizer._normalizers._classes.pop("powers")
-    del sys.modules["near_attention"]
-    load_installed.cache_clear()
 
 
 def test_it_is_imported_only_where_a_name_is_not_known_or_all_are_listed(program, refused, install, trained, tmp_path):

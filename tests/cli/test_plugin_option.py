@@ -6,7 +6,6 @@ import shutil
 import pytest
 import yaml
 
-from seq2seq_attn.attention import scorer, scorer_classes
 from seq2seq_attn.runs.plugin import loaded_plugins
 
 SCORER = '''
@@ -34,9 +33,8 @@ class Distance(Scorer):
 
 
 @pytest.fixture
-def plugin(tmp_path, monkeypatch):
+def plugin(tmp_path, forget_parts, monkeypatch):
     """Writes a plugin; what it registers is forgotten after the test."""
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
     monkeypatch.setattr("seq2seq_attn.runs.plugin._loaded", [])
 
     def write(text, name="mine.py"):
@@ -53,7 +51,9 @@ def test_the_listing_has_the_scorer_of_a_file(program, plugin):
     assert {"additive", "dot"} <= set(listed)
 
 
-def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, refused, plugin, toy, tmp_path):
+def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(
+    program, refused, plugin, forget_parts, toy, tmp_path
+):
     file, run = plugin(SCORER), tmp_path / "run"
     trained = program(
         "train", toy / "toy.yaml", "--plugin", file, "--output", run, "training.max_epochs=1",
@@ -66,7 +66,7 @@ def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, 
         ["translate", run, toy / "test.src"], ["evaluate", run], ["align", run, *pairs], ["score", run, *pairs],
     ):  # fmt: skip
         assert program(*command, "--plugin", file).code == 0
-    scorer._scorers._classes.pop("distance")
+    forget_parts()
     message = refused("translate", run, toy / "test.src")
     assert f"{run / 'config.yaml'}:" in message
     assert "there is no scorer 'distance'" in message
@@ -74,7 +74,7 @@ def test_a_run_can_be_trained_with_it_and_used_with_it_and_not_without(program, 
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_a_comparison_of_it_is_recomputed_with_it(program, refused, plugin, toy, tmp_path, monkeypatch):
+def test_a_comparison_of_it_is_recomputed_with_it(program, refused, plugin, forget_parts, toy, tmp_path, monkeypatch):
     file = plugin(SCORER)
     arms = {"distance": ["model.context.scorer=distance", "model.decoder.hidden_size=10"]}
     values = {"name": "mine", "baseline": "distance", "arms": arms, "base": str(toy / "toy.yaml")}
@@ -82,7 +82,7 @@ def test_a_comparison_of_it_is_recomputed_with_it(program, refused, plugin, toy,
     folder = tmp_path / "mine"
     made = program("compare", tmp_path / "mine.yaml", "--plugin", file, "--output", folder, "training.max_epochs=1")
     assert made.code == 0
-    scorer._scorers._classes.pop("distance")  # as in another process
+    forget_parts()  # as in another process
     monkeypatch.setattr("seq2seq_attn.attention.user_code._files", {})
     assert "with --plugin FILE" in refused("report", folder, "--recompute")
     assert program("report", folder, "--recompute", "--plugin", file).code == 0

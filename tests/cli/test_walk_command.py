@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2seq_attn.attention import Additive, Attention, scorer, scorer_classes
+from seq2seq_attn.attention import Additive, Attention
 from seq2seq_attn.walkthrough import walk
 from seq2seq_attn.walkthrough.self_attention import PARAMETERS
 
@@ -58,8 +58,7 @@ def test_parameters_come_from_the_seed_and_numbers_equal_those_of_the_library(pr
     torch.testing.assert_close(parameters, dict(attention.scorer.state_dict()))
 
 
-def test_a_user_s_own_scorer_is_walked_through(program, monkeypatch):
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())  # its name is forgotten after the test
+def test_a_user_s_own_scorer_is_walked_through(program, forget_parts, monkeypatch):
     monkeypatch.setattr("seq2seq_attn.runs.plugin._loaded", [])
     own = Path(__file__).parents[2] / "examples" / "own_scorer.py"
     answer = program("walk", f"{own}:LowRank", "rank=2")

@@ -11,17 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq_attn.attention import scorer, scorer_classes
-
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
+def run(capsys, monkeypatch, forget_parts):
     """Runs a script in this process and returns what it prints; other tests do not see its scorers."""
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
 
     def script(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2seq_attn.attention import Cosine, Scorer, Softmax, scorer, scorer_classes
+from seq2seq_attn.attention import Cosine, Scorer, Softmax
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.models.context_config import ContextConfig
 from seq2seq_attn.models.recurrent.config import RecurrentConfig
@@ -10,9 +10,8 @@ from seq2seq_attn.strict import parse
 
 
 @pytest.fixture
-def distance(monkeypatch):
+def distance(forget_parts):
     """A scorer of the user's own, forgotten after the test."""
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
 
     class CubicDistance(Scorer):
         def prepare(self, keys):

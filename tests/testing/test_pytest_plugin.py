@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq_attn.attention import scorer, scorer_classes
-
 BROKEN = Path(__file__).with_name("broken_scorers.py")
 LOADED = """
 import sys
@@ -36,10 +34,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(folder, monkeypatch):
+def run(folder, forget_parts):
     """Runs pytest in the folder, and in this process; returns its exit code and output."""
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
-
     options = ["-p", "no:cacheprovider", "-p", "no:xdist", "--import-mode=importlib", f"--rootdir={folder}"]
 
     def run(*arguments):

@@ -17,7 +17,6 @@ from seq2seq_attn.attention import (
     Scorer,
     Softmax,
     Sparsemax,
-    scorer,
     scorer_classes,
 )
 from seq2seq_attn.errors import UserError
@@ -29,12 +28,6 @@ QUERIES, STATES, QUERY, KEY, VALUE = 3, 4, 5, 7, 2
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(5)
-
-
-@pytest.fixture
-def own_scorers(monkeypatch):
-    """Scorers that a test defines are forgotten after it."""
-    monkeypatch.setattr(scorer._scorers, "_classes", scorer_classes())
 
 
 def rows(count, size):
@@ -71,7 +64,7 @@ def test_the_exponentials_include_the_temperature():
     torch.testing.assert_close(step.exponentials / step.exponentials.sum(), step.weights)
 
 
-def test_a_scorer_with_history_sees_the_previous_queries(own_scorers):
+def test_a_scorer_with_history_sees_the_previous_queries(forget_parts):
     class Tiring(HistoryScorer):
         """q · k, less what was read of k before."""
 
@@ -164,7 +157,7 @@ def test_numbers_that_overflow_are_refused():
         walk("dot", [[1], [1e200]], [[1e200], [1]])
 
 
-def test_a_scorer_without_an_equation_is_told_by_its_name(own_scorers):
+def test_a_scorer_without_an_equation_is_told_by_its_name(forget_parts):
     class Nameless(Scorer):
         def prepare(self, keys):
             return keys
