@@ -92,7 +92,7 @@ def test_a_missing_truncated_or_unreadable_file_is_reported(tmp_path):
     path.write_text('{"experiment": "x", "arms": [')
     with pytest.raises(UserError, match=r"results\.json: not JSON: .* line 1 column"):
         Results.load(path)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="a folder, not a file"):
         Results.load(tmp_path)
 
 
