@@ -106,7 +106,7 @@ class Gain:
     difference: float
     low: float  # 95 % interval of the difference, over training runs and items if there are several runs
     high: float
-    decided: bool  # whether the tests of its experiment, corrected for all comparisons there, tell the two apart
+    decided: bool  # whether a test tells the two apart, see `gain_of`
     error_rate: float | None  # of alignment, against gold links
     unconverged: bool  # a training run of one of the two was still improving when it stopped
 
@@ -127,7 +127,8 @@ class Gain:
 def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
     """What the results of its experiment say; None if there are none yet.
 
-    Over several test sets, the interval is that of the mean of independent differences.
+    A difference on one test set is decided by the joint test of the experiment, corrected for all comparisons there;
+    one over several test sets by whether the interval of the mean of their independent differences leaves out 0.
     """
     folder = root / task.experiment / task.results
     found = [Results.load(path) for path in sorted([*folder.glob("results.json"), *folder.glob("*/results.json")])]
@@ -141,18 +142,20 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
     below = hypot(*(each.difference - each.low for each in changes)) / len(changes)
     above = hypot(*(each.high - each.difference for each in changes)) / len(changes)
     rates = [arm.scores["aer"].mean for arm in arms[1] if "aer" in arm.scores]
+    seeds = min(len(arm.seeds) for each in arms for arm in each)
+    leaves_out_0 = seeds > 1 and not difference - below <= 0 <= difference + above
     return Gain(
         task,
         metric,
         len(found),
         sum(each.sentences for each in found),
-        min(len(arm.seeds) for each in arms for arm in each),
+        seeds,
         without,
         attention,
         difference,
         difference - below,
         difference + above,
-        all(each.decided for each in changes),
+        changes[0].decided if len(changes) == 1 else leaves_out_0,
         fmean(rates) if rates else None,
         any(arm.unconverged for each in arms for arm in each),
     )

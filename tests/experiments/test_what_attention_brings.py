@@ -22,7 +22,7 @@ def task(made):
     return made.Task("a task", "an-experiment", "none", "attention", "wer")
 
 
-def results_of(folder, means, difference, ends, *, baseline="none", unconverged=()):
+def results_of(folder, means, difference, ends, *, baseline="none", unconverged=(), p=0.01):
     """Results of two arms in WER, written as `compare` writes them."""
     arms = [
         {
@@ -36,8 +36,8 @@ def results_of(folder, means, difference, ends, *, baseline="none", unconverged=
         for name, mean in zip(("none", "attention"), means, strict=True)
     ]
     joint = {
-        "p_value": 0.01,
-        "p_holm": 0.01,
+        "p_value": p,
+        "p_holm": p,
         "low": ends[0],
         "high": ends[1],
         "degrees_of_freedom": 4.0,
@@ -94,6 +94,17 @@ def test_several_test_sets_are_one_row_with_the_interval_of_their_mean(made, tas
     assert gain.name == "a task, 2 languages"
     assert (gain.items, gain.without, gain.attention, gain.difference) == (900, 30.0, 24.0, -6.0)
     assert (gain.low, gain.high) == pytest.approx((-6 - 5 / 2, -6 + 5 / 2))  # sqrt(3² + 4²) / 2, sqrt(4² + 3²) / 2
+
+
+@pytest.mark.parametrize(("half", "is_decided"), [(11.0, True), (15.0, False)])  # of the mean: 7.8 and 10.6
+def test_the_mean_of_several_test_sets_may_be_decided_where_none_of_them_is(made, task, tmp_path, half, is_decided):
+    for name in ("one", "two"):
+        ends = -10.0 - half, -10.0 + half
+        results_of(tmp_path / "an-experiment/results" / name, (40.0, 30.0), -10.0, ends, p=0.2)
+    gain = made.gain_of(task, tmp_path)
+    assert gain.decided == is_decided
+    alone = replace(task, experiment="an-experiment", results="results/one")
+    assert not made.gain_of(alone, tmp_path).decided
 
 
 def test_the_picture_has_a_line_per_task_the_largest_gain_first(made, task, tmp_path):
