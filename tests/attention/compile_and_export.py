@@ -68,7 +68,8 @@ def compile_it(reader, backend, dynamic=None):
     given = inputs(reader)
     torch.compiler.reset()
     compiled = torch.compile(reader, backend=backend, fullgraph=True, dynamic=dynamic)
-    torch.testing.assert_close(gradients(compiled, *given), gradients(reader, *given))
+    # Fused code rounds its sums otherwise: gradients that cancel differ by more than the default of 1e-6.
+    torch.testing.assert_close(gradients(compiled, *given), gradients(reader, *given), rtol=1e-4, atol=1e-5)
 
 
 def gradients(reader, query, keys, is_token):
@@ -119,13 +120,14 @@ def main(backend):
     failures = {}
     for name, build in READERS.items():
         reader = build().eval()
-        failures[name] = {
-            "compile": failure(compile_it, reader, backend),
-            "compile for any sizes": failure(compile_it, reader, "eager", True),
-            "export": failure(export_it, reader),
-            "trace": failure(trace_it, reader),
-            "other number of queries": other_number_of_queries(reader),
-        }
+        failures[name] = {"compile": failure(compile_it, reader, backend)}
+        if backend == "eager":  # no other backend changes what follows
+            failures[name] |= {
+                "compile for any sizes": failure(compile_it, reader, backend, True),
+                "export": failure(export_it, reader),
+                "trace": failure(trace_it, reader),
+                "other number of queries": other_number_of_queries(reader),
+            }
     print(json.dumps(failures))
 
 
