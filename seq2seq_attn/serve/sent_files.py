@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import mimetypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from seq2seq_attn.config import TestFiles
 from seq2seq_attn.corpora.display import Display
@@ -28,6 +28,8 @@ EXAMPLES = 5  # of the test set
 LONGEST_EXAMPLE = 1 << 18  # bytes of a file; the list of models has all of them
 ANSWERS = 4  # about the files that were sent last, which are kept: parts of a request ask the same
 
+_Answer = TypeVar("_Answer")
+
 
 class SentFiles(FrontEnd):
     """The front end of a model whose lines name files, for lines that are the files themselves.
@@ -42,12 +44,16 @@ class SentFiles(FrontEnd):
 
     def __init__(self, inner: FrontEnd, kind: str) -> None:
         self.inner, self.kind, self.marks = inner, kind, inner.marks
-        self._asked = lru_cache(maxsize=ANSWERS)(self._ask)
+        self._answers = lru_cache(maxsize=ANSWERS)(self._ask)
 
-    def _ask(self, question: str, line: str) -> Any:
-        """What the method of this name of the inner front end says of the file."""
+    def _ask(self, question: Callable[[str], Any], line: str) -> Any:
         with self._file(line) as path:
-            return getattr(self.inner, question)(path)
+            return question(path)
+
+    def _asked(self, question: Callable[[str], _Answer], line: str) -> _Answer:
+        """What a method of the inner front end says of the file."""
+        found: _Answer = self._answers(question, line)
+        return found
 
     @contextmanager
     def _file(self, line: str) -> Iterator[str]:
@@ -79,32 +85,25 @@ class SentFiles(FrontEnd):
         return self.inner.size
 
     def encode(self, line: str) -> Item:
-        found: Item = self._asked("encode", line)
-        return found
+        return self._asked(self.inner.encode, line)
 
     def labels(self, line: str) -> list[str]:
-        found: list[str] = self._asked("labels", line)
-        return found
+        return self._asked(self.inner.labels, line)
 
     def display(self, line: str) -> Display | None:
-        found: Display | None = self._asked("display", line)
-        return found
+        return self._asked(self.inner.display, line)
 
     def words(self, line: str) -> list[str]:
-        found: list[str] = self._asked("words", line)
-        return found
+        return self._asked(self.inner.words, line)
 
     def word_indices(self, line: str) -> list[int]:
-        found: list[int] = self._asked("word_indices", line)
-        return found
+        return self._asked(self.inner.word_indices, line)
 
     def unknown_words(self, line: str) -> list[str]:
-        found: list[str] = self._asked("unknown_words", line)
-        return found
+        return self._asked(self.inner.unknown_words, line)
 
     def read_as(self, line: str) -> list[ReadAs]:
-        found: list[ReadAs] = self._asked("read_as", line)
-        return found
+        return self._asked(self.inner.read_as, line)
 
     def collate(self, items: Items) -> Source:
         return self.inner.collate(items)
