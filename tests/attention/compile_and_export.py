@@ -68,8 +68,9 @@ def compile_it(reader, backend, dynamic=None):
     given = inputs(reader)
     torch.compiler.reset()
     compiled = torch.compile(reader, backend=backend, fullgraph=True, dynamic=dynamic)
-    # Fused code rounds its sums otherwise: gradients that cancel differ by more than the default of 1e-6.
-    torch.testing.assert_close(gradients(compiled, *given), gradients(reader, *given), rtol=1e-4, atol=1e-5)
+    # Code that inductor fuses rounds its sums otherwise: gradients that cancel differ by more than the default of 1e-6.
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if backend == "inductor" else {}
+    torch.testing.assert_close(gradients(compiled, *given), gradients(reader, *given), **tolerance)
 
 
 def gradients(reader, query, keys, is_token):
