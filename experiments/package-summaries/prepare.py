@@ -21,7 +21,6 @@ from typing import NamedTuple
 WORDS = 60  # of the text
 LONGEST = 16  # words of a synopsis
 FAMILIES = {"test": 2000, "validation": 1000}  # the others are for training
-SMALL = 10_000  # pairs of the smaller training set
 
 
 class Description(NamedTuple):
@@ -100,7 +99,6 @@ def divided(kept: list[Description], sources: dict[str, str]) -> dict[str, list[
         parts[part] = [families[name][0] for name in ordered[:count]]
         ordered = ordered[count:]
     parts["train"] = [each for name in ordered for each in families[name]]
-    parts["train-small"] = parts["train"][:SMALL]
     return parts
 
 

@@ -79,7 +79,13 @@ TASKS = (
     Task("spoken sentences", "spoken-prompts", "C at every step", "additive", published="chan-2016"),
     Task("handwritten digits, strings", "digit-strings", "C at every step", "additive attention"),
     Task("pictograms to names", "pictograms", "C at every step", "additive attention", published="xu-2015"),
-    Task("package descriptions to synopses", "package-summaries", "C at every step", "additive", published="see-2017"),
+    Task(
+        "package descriptions to synopses",
+        "package-summaries",
+        "C at every step",
+        "additive attention",
+        published="see-2017",
+    ),
     Task("dialogue, made", "dialog-babi", "C at every step", "additive", published="madotto-2018-task-5"),
     Task(
         "dialogue, recorded",

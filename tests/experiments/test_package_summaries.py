@@ -52,10 +52,10 @@ def test_packages_of_one_source_of_its_releases_or_with_one_text_are_in_one_part
         written, _ = prepared(packages, **sizes)
         found |= {tuple(sorted((part, len(pairs)) for part, pairs in written.items()))}
         compilers = [part for part, pairs in written.items() if any("compiler" in line for _, line in pairs)]
-        assert len({part.removesuffix("-small") for part in compilers}) == 1
-    alone = (("test", 1), ("train", 0), ("train-small", 0), ("validation", 1))
+        assert len(set(compilers)) == 1
+    alone = (("test", 1), ("train", 0), ("validation", 1))
     assert alone in found  # four compilers, one of which is shown
-    assert (("test", 0), ("train", 5), ("train-small", 5), ("validation", 0)) in found
+    assert (("test", 0), ("train", 5), ("validation", 0)) in found
 
 
 def test_what_cannot_be_summarized_is_left_out_and_counted(prepared):
