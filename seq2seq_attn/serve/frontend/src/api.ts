@@ -149,74 +149,63 @@ export class ApiError extends Error {
   }
 }
 
-const BROKEN = "the connection to the server broke off";
-
-/** Events whose stream may break off, which is then an ApiError. */
-async function* brokenOff(events: AsyncGenerator<ServerEvent>): AsyncGenerator<ServerEvent> {
-  try {
-    yield* events;
-  } catch (error) {
-    throw isAbort(error) ? error : new ApiError(0, BROKEN);
-  }
-}
-
-/** The values of an answer, which may break off as well. */
-async function whole<Values>(answer: Response): Promise<Values> {
-  try {
-    return (await answer.json()) as Values;
-  } catch (error) {
-    throw isAbort(error) ? error : new ApiError(0, BROKEN);
-  }
-}
+/** What is told of any failure. */
+export const asApiError = (error: unknown): ApiError => (error instanceof ApiError ? error : new ApiError(500, String(error)));
 
 const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";
+
+const BROKEN = "the connection to the server broke off";
+const brokenOff = (error: unknown): unknown => (isAbort(error) ? error : new ApiError(0, BROKEN));
+
+/** The events of an answer. */
+async function* eventsOf(answer: Response): AsyncGenerator<ServerEvent> {
+  try {
+    yield* readEvents(answer.body!);
+  } catch (error) {
+    throw brokenOff(error);
+  }
+}
 
 export class Api {
   key = ""; // sent if the server asks for one
   readonly isServer: boolean = true; // it has the training text
 
   async models(): Promise<ModelInfo[]> {
-    const answer = await this.send("v1/models");
-    return (await whole<{ models: ModelInfo[] }>(answer)).models;
+    return (await this.values<{ models: ModelInfo[] }>("v1/models")).models;
   }
 
   /** All steps, with interventions if there are any. */
-  async steps(request: StepsRequest, signal: AbortSignal): Promise<Decoded> {
+  steps(request: StepsRequest, signal: AbortSignal): Promise<Decoded> {
     const { interventions, ...plain } = request;
-    const answer = interventions?.length
-      ? await this.send("v1/intervene", request, signal)
-      : await this.send("v1/steps", plain, signal);
-    return whole<Decoded>(answer);
+    return interventions?.length ? this.values("v1/intervene", request, signal) : this.values("v1/steps", plain, signal);
   }
 
   async hypotheses(request: StepsRequest, signal: AbortSignal): Promise<Hypothesis[]> {
-    const answer = await this.send("v1/hypotheses", request, signal);
-    return (await whole<{ hypotheses: Hypothesis[] }>(answer)).hypotheses;
+    return (await this.values<{ hypotheses: Hypothesis[] }>("v1/hypotheses", request, signal)).hypotheses;
   }
 
   async neighbors(request: NeighborsRequest, signal: AbortSignal): Promise<Neighbor[]> {
-    const answer = await this.send("v1/neighbors", request, signal);
-    return (await whole<{ neighbors: Neighbor[] }>(answer)).neighbors;
+    return (await this.values<{ neighbors: Neighbor[] }>("v1/neighbors", request, signal)).neighbors;
   }
 
-  async plane(request: { model: string; source: string | string[]; layer: number; head: number }, signal: AbortSignal): Promise<ValuePlane> {
-    return (await this.send("v1/plane", request, signal)).json() as Promise<ValuePlane>;
+  plane(request: { model: string; source: string | string[]; layer: number; head: number }, signal: AbortSignal): Promise<ValuePlane> {
+    return this.values("v1/plane", request, signal);
   }
 
-  async selfAttention(model: string, source: string, signal: AbortSignal): Promise<SelfAttention> {
-    return (await this.send("v1/attention", { model, source, heads: true }, signal)).json() as Promise<SelfAttention>;
+  selfAttention(model: string, source: string, signal: AbortSignal): Promise<SelfAttention> {
+    return this.values("v1/attention", { model, source, heads: true }, signal);
   }
 
   vector(request: { model: string; source: string | string[] }, signal: AbortSignal): Promise<SentenceVector> {
-    return this.send("v1/vector", request, signal).then((answer) => answer.json() as Promise<SentenceVector>);
+    return this.values("v1/vector", request, signal);
   }
 
   /** The translation after every token that is decoded. */
   async *stream(request: StepsRequest, signal: AbortSignal): AsyncGenerator<Decoded> {
-    const { body } = await this.send("v1/stream", request, signal);
+    const answer = await this.send("v1/stream", request, signal);
     let isWhole = false;
     let found: Decoded = { source: [], read_as: [], text: "", log_probability: 0, steps: [] };
-    for await (const { name, data } of brokenOff(readEvents(body!))) {
+    for await (const { name, data } of eventsOf(answer)) {
       const values = data as Pick<Decoded, "source" | "read_as" | "seen" | "text" | "log_probability"> & { error: string } & Step;
       if (name === "error") throw new ApiError(503, values.error); // a mistake in the request is refused before
       if (name === "start") {
@@ -236,6 +225,11 @@ export class Api {
       yield found;
     }
     if (!isWhole) throw new ApiError(0, BROKEN);
+  }
+
+  private async values<Values>(path: string, body?: object, signal?: AbortSignal): Promise<Values> {
+    const answer = await this.send(path, body, signal);
+    return answer.json().catch((error: unknown) => Promise.reject(brokenOff(error))) as Promise<Values>;
   }
 
   private async send(path: string, body?: object, signal?: AbortSignal): Promise<Response> {
@@ -258,4 +252,4 @@ export class Api {
 }
 
 /** Who answers the page: the server, or in a file of its own the page itself. */
-export type Answers = Pick<Api, "key" | "isServer" | "models" | "steps" | "hypotheses" | "neighbors" | "vector" | "plane" | "selfAttention" | "stream">;
+export type Answers = Pick<Api, keyof Api>;

@@ -1,7 +1,7 @@
 /** The page: holds the state, asks the server through the session, and puts the parts together. */
 
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { type Answers, Api, ApiError, type ModelInfo } from "./api.ts";
+import { type Answers, Api, type ApiError, type ModelInfo } from "./api.ts";
 import "./bands.ts";
 import { changeBetween } from "./change-names.ts";
 import { Changes } from "./changes.ts";
@@ -33,8 +33,8 @@ import { tokensOf, type View, viewOf } from "./reading.ts";
 import "./row-editor.ts";
 import { exampleName, readsText } from "./sent-files.ts";
 import "./sentence-form.ts";
-import { pauseAfter } from "./retry.ts";
-import { type Failure, Pane } from "./session.ts";
+import { answerTo, type Failure } from "./retry.ts";
+import { Line, Pane } from "./session.ts";
 import { type Edit, isEdited, NO_EDIT, ofServed, parseState, type Reading, type State, writeState } from "./state.ts";
 import "./step-panel.ts";
 import { forgetWidths } from "./text-width.ts";
@@ -72,7 +72,7 @@ export class AttentionPage extends Part {
   private readonly api = AttentionPage.answers;
   private readonly panes = new Map<string, Pane>();
   private readonly changes = new Changes(history, () => this.requestUpdate());
-  private retry = 0;
+  private readonly loading = new Line();
 
   constructor() {
     super();
@@ -122,26 +122,18 @@ export class AttentionPage extends Part {
       forgetWidths();
       this.version += 1;
     });
-    void this.load();
+    this.loading.ask("models", true, (signal) => this.load(signal));
   }
 
   private listen<Name extends keyof Asks>(name: Name, answer: (detail: Asks[Name]) => void): void {
     this.addEventListener(name, (event) => answer((event as CustomEvent<Asks[Name]>).detail));
   }
 
-  private async load(attempt = 1): Promise<void> {
-    clearTimeout(this.retry);
-    try {
-      this.models = await this.api.models();
-      this.problem = null;
-    } catch (caught) {
-      const error = caught as ApiError;
-      const pause = pauseAfter(error, attempt);
-      this.problem = { error, pause };
-      if (pause !== null) this.retry = window.setTimeout(() => void this.load(attempt + 1), 1000 * pause);
-      return;
-    }
-    const [first] = this.models;
+  private async load(signal: AbortSignal): Promise<void> {
+    const models = await answerTo(() => this.api.models(), signal, (problem) => (this.problem = problem));
+    if (!models) return;
+    [this.models, this.problem] = [models, null];
+    const [first] = models;
     const { state, unread } = this.served({ state: this.state, unread: this.unread });
     this.state = { ...state, source: state.source || firstSource(first!) };
     this.unread = unread;
@@ -262,7 +254,7 @@ export class AttentionPage extends Part {
     const link = (name: State["tab"], title: string): TemplateResult => html`<a href="#${name}" aria-current=${tab === name ? "page" : "false"}
       @click=${(event: Event) => { event.preventDefault(); this.change({ tab: name }); }}>${title}</a>`;
     return html`<header><h1>Attention in translation</h1>
-        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} ${link("story", "Story")} ${this.api instanceof Api ? html`<a href="docs">Endpoints</a>` : nothing}</nav>
+        <nav aria-label="Pages">${link("translate", "Translate")} ${link("walk", "Walk")} ${link("story", "Story")} ${this.api.isServer ? html`<a href="docs">Endpoints</a>` : nothing}</nav>
         <page-tools .trail=${this.changes.trail} .isPresenting=${this.isPresenting}></page-tools></header>
       <main>
         ${this.problem ? this.error(this.problem) : nothing}
@@ -322,13 +314,13 @@ export class AttentionPage extends Part {
   }
 
   private error(problem: Failure): TemplateResult {
-    if (problem.error.status !== 401) return failureLine(problem, () => void this.load());
+    if (problem.error.status !== 401) return failureLine(problem, () => this.loading.again());
     const enter = (event: SubmitEvent): void => {
       event.preventDefault();
       this.api.key = String(new FormData(event.target as HTMLFormElement).get("key"));
       for (const pane of this.panes.values()) pane.stop();
       this.problem = null;
-      void this.load();
+      this.loading.again();
     };
     return html`<div class="error" role="alert">${problem.error.message}
       <form class="line" @submit=${enter}><label>API key <input name="key" type="password" autocomplete="off"></label>

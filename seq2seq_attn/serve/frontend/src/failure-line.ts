@@ -1,8 +1,7 @@
 /** A failure in one line, with a button that asks again where the same question may be answered later. */
 
 import { html, nothing, type TemplateResult } from "lit";
-import { inWords, mayPass } from "./retry.ts";
-import type { Failure } from "./session.ts";
+import { type Failure, inWords, mayPass } from "./retry.ts";
 
 export function failureLine({ error, pause }: Failure, again: () => void): TemplateResult {
   return html`<p class="error" role="alert">${inWords(error, pause)}

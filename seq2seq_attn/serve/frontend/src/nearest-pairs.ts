@@ -1,11 +1,11 @@
 /** The training pairs that a model takes to be like the sentence, or like a step of its translation; read when opened. */
 
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { ApiError, type Neighbor, type NeighborsRequest } from "./api.ts";
+import type { Neighbor, NeighborsRequest } from "./api.ts";
 import { END, few } from "./format.ts";
 import { Part } from "./part.ts";
 import { tokensOf } from "./reading.ts";
-import { inWords, pauseAfter } from "./retry.ts";
+import { answerTo, inWords } from "./retry.ts";
 import { Line, type Pane } from "./session.ts";
 
 const MOST = 10;
@@ -88,21 +88,10 @@ export class NearestPairs extends Part {
   /** Asks until the server has read the training text. */
   private async inquire(request: Omit<NeighborsRequest, "model">, signal: AbortSignal): Promise<void> {
     this.busy = true;
-    for (let failures = 1; !signal.aborted; failures += 1) {
-      try {
-        const found = await this.pane.neighbors(request, signal);
-        [this.found, this.note, this.busy] = [found, "", false];
-        return;
-      } catch (error) {
-        if (signal.aborted) return;
-        this.found = [];
-        const known = error instanceof ApiError ? error : new ApiError(500, String(error));
-        const pause = pauseAfter(known, failures);
-        [this.note, this.busy] = [inWords(known, pause), pause !== null];
-        if (pause === null) return;
-        await new Promise((done) => setTimeout(done, 1000 * pause));
-      }
-    }
+    const found = await answerTo(() => this.pane.neighbors(request, signal), signal, ({ error, pause }) => {
+      [this.found, this.note, this.busy] = [[], inWords(error, pause), pause !== null];
+    });
+    if (found) [this.found, this.note, this.busy] = [found, "", false];
   }
 }
 

@@ -3,12 +3,13 @@
 import { scaleSqrt } from "d3-scale";
 import { linkVertical } from "d3-shape";
 import { html, nothing, type PropertyValues, svg, type TemplateResult } from "lit";
-import { ApiError, type SentenceVector } from "./api.ts";
+import type { SentenceVector } from "./api.ts";
 import { figureButtons } from "./download.ts";
 import { END } from "./format.ts";
 import { centers, widthOfSides } from "./layout.ts";
 import { Part, reveal } from "./part.ts";
 import { tokensOf } from "./reading.ts";
+import { answerTo, inWords } from "./retry.ts";
 import { Room } from "./room.ts";
 import "./scroll-box.ts";
 import { Line, type Pane } from "./session.ts";
@@ -111,13 +112,10 @@ export class OneVector extends Part {
   }
 
   private async inquire(signal: AbortSignal): Promise<void> {
-    try {
-      const found = await this.pane.vector(signal);
-      [this.found, this.note] = [found, ""];
-    } catch (error) {
-      if (signal.aborted) return;
-      [this.found, this.note] = [null, error instanceof ApiError ? error.message : String(error)];
-    }
+    const found = await answerTo(() => this.pane.vector(signal), signal, ({ error, pause }) => {
+      [this.found, this.note] = [null, inWords(error, pause)];
+    });
+    if (found) [this.found, this.note] = [found, ""];
   }
 }
 

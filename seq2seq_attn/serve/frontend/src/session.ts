@@ -2,7 +2,8 @@
 
 import {
   type Answers,
-  ApiError,
+  type ApiError,
+  asApiError,
   type Decoded,
   type Hypothesis,
   type ModelInfo,
@@ -12,7 +13,7 @@ import {
   type StepsRequest,
   type ValuePlane,
 } from "./api.ts";
-import { pauseAfter } from "./retry.ts";
+import { type Failure, pauseAfter } from "./retry.ts";
 import { lineOf } from "./sent-files.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
 
@@ -20,50 +21,43 @@ const SAMPLES = 5;
 
 /** One question to the server at a time; of those that come meanwhile, the last is asked next. */
 export class Line {
-  private key = "";
+  key = ""; // of the last question
+  private work: (signal: AbortSignal) => Promise<void> = () => Promise.resolve();
   private running: AbortController | null = null;
-  private waiting: (() => void) | null = null;
+  private isWaiting = false; // whether the last question is, for the end of what runs
 
   /** Runs the work unless it is the same as before. `hurry` breaks off what runs, instead of waiting for it. */
   ask(key: string, hurry: boolean, work: (signal: AbortSignal) => Promise<void>): void {
     if (key === this.key) return;
-    this.key = key;
-    const start = (): void => {
-      const control = new AbortController();
-      this.running = control;
-      this.waiting = null;
-      void work(control.signal).finally(() => {
-        if (this.running !== control) return;
-        this.running = null;
-        this.waiting?.();
-      });
-    };
-    if (hurry) this.running?.abort();
-    if (hurry || !this.running) start();
-    else this.waiting = start;
+    [this.key, this.work] = [key, work];
+    if (hurry || !this.running) this.again();
+    else this.isWaiting = true;
+  }
+
+  /** Asks the last question, in place of what runs. */
+  again(): void {
+    this.running?.abort();
+    const control = new AbortController();
+    [this.running, this.isWaiting] = [control, false];
+    void this.work(control.signal).finally(() => {
+      if (this.running !== control) return;
+      this.running = null;
+      if (this.isWaiting) this.again();
+    });
   }
 
   stop(): void {
-    this.key = "";
-    this.waiting = null;
     this.running?.abort();
-    this.running = null;
+    [this.key, this.running, this.isWaiting] = ["", null, false];
   }
 }
 
-type Question = "base" | "changed" | "hypotheses";
-const QUESTIONS: readonly Question[] = ["base", "changed", "hypotheses"];
-
-/** Why there is no answer, and the seconds until the page asks again; null: not by itself. */
-export interface Failure {
-  error: ApiError;
-  pause: number | null;
-}
+const QUESTIONS = ["base", "changed", "hypotheses"] as const;
+type Question = (typeof QUESTIONS)[number];
 
 /** What was asked last, and how that went. */
 class Asked {
   readonly line = new Line();
-  key = "";
   failure: Failure | null = null;
   isAnswered = true;
 }
@@ -115,7 +109,7 @@ export class Pane {
 
   /** Whether a translation is of another sentence, or found by another search. */
   isOutdated(name: "base" | "changed" = this.changed ? "changed" : "base"): boolean {
-    return this.answers[name] !== this.asked.base.key;
+    return this.answers[name] !== this.asked.base.line.key;
   }
 
   /** Asks for what the state needs and is not there yet. */
@@ -128,10 +122,10 @@ export class Pane {
     const key = JSON.stringify(request);
     this.ask("base", key, true, async (signal) => {
       for await (const found of this.api.stream(request, signal)) {
+        signal.throwIfAborted();
         if (found.steps.length === 0) continue; // until its first step, the answer before stays
-        this.base = found;
-        this.answers.base = key;
-        this.arrived("base");
+        [this.base, this.answers.base] = [found, key];
+        this.arrived("base", key);
       }
     });
     const { prefix, interventions, source = line } = this.edit;
@@ -140,8 +134,9 @@ export class Pane {
     const editedKey = isEdited(this.edit) ? JSON.stringify(edited) : "";
     if (editedKey) {
       this.ask("changed", editedKey, false, async (signal) => {
-        this.changed = await this.api.steps(edited, signal);
-        this.answers.changed = key;
+        const found = await this.api.steps(edited, signal);
+        signal.throwIfAborted();
+        [this.changed, this.answers.changed] = [found, key];
       });
     } else {
       this.leave("changed");
@@ -153,10 +148,10 @@ export class Pane {
   /** Asks again for what failed. */
   again(state: State | null = this.state): void {
     clearTimeout(this.timer);
+    if (state) this.sync(state);
     const failed = QUESTIONS.filter((name) => this.asked[name].failure);
     if (failed.length > 0) this.attempts += 1;
-    for (const name of failed) this.asked[name].line.stop();
-    if (state) this.sync(state);
+    for (const name of failed) this.asked[name].line.again();
   }
 
   stop(): void {
@@ -193,40 +188,39 @@ export class Pane {
       return;
     }
     this.ask("hypotheses", key, false, async (signal) => {
-      this.hypotheses = await this.api.hypotheses({ ...request, n_best: count }, signal);
+      const found = await this.api.hypotheses({ ...request, n_best: count }, signal);
+      signal.throwIfAborted();
+      this.hypotheses = found;
     });
   }
 
   /** Asks in the question's line. A failure is shown until there is an answer, or something else is asked. */
   private ask(name: Question, key: string, hurry: boolean, task: (signal: AbortSignal) => Promise<void>): void {
     const asked = this.asked[name];
-    if (asked.key !== key) [asked.key, asked.isAnswered, asked.failure] = [key, false, null];
-    asked.line.ask(key, hurry, (signal) => this.work(name, signal, () => task(signal)));
-  }
-
-  private async work(name: Question, signal: AbortSignal, task: () => Promise<void>): Promise<void> {
-    this.busy += 1;
-    this.asked[name].isAnswered = false;
-    try {
-      await task();
-      this.busy -= 1;
-      if (!signal.aborted) this.arrived(name);
-    } catch (error) {
+    if (asked.line.key !== key) [asked.isAnswered, asked.failure] = [false, null];
+    asked.line.ask(key, hurry, async (signal) => {
+      this.busy += 1;
+      asked.isAnswered = false;
+      const error = await task(signal).then(() => null, asApiError);
       this.busy -= 1;
       if (signal.aborted) return;
-      this.failed(name, error instanceof ApiError ? error : new ApiError(500, String(error)));
-    }
+      if (error) this.failed(name, key, error);
+      else this.arrived(name, key);
+    });
   }
 
-  private arrived(name: Question): void {
-    [this.asked[name].isAnswered, this.asked[name].failure] = [true, null];
+  private arrived(name: Question, key: string): void {
+    const asked = this.asked[name];
+    if (asked.line.key === key) [asked.isAnswered, asked.failure] = [true, null]; // no other question waits
     this.attempts = 0;
     this.update();
   }
 
-  private failed(name: Question, error: ApiError): void {
+  private failed(name: Question, key: string, error: ApiError): void {
+    const asked = this.asked[name];
+    if (asked.line.key !== key) return; // another question is asked next
     const pause = pauseAfter(error, this.attempts + 1);
-    this.asked[name].failure = { error, pause };
+    asked.failure = { error, pause };
     if (pause !== null) {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.again(), 1000 * pause);

@@ -34,9 +34,13 @@ export async function resampled(sound: Blob, rate: number): Promise<Blob> {
   return wav(mean, rate);
 }
 
-/** Records from the microphone; the returned function ends that, and returns the sound. */
-export async function record(): Promise<() => Promise<Blob>> {
+/** Records from the microphone until the signal; the returned function ends that before, and returns the sound. */
+export async function record(signal: AbortSignal): Promise<() => Promise<Blob>> {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: true });
+  const letGo = (): void => stream.getTracks().forEach((track) => track.stop());
+  if (signal.aborted) letGo();
+  signal.throwIfAborted();
+  signal.addEventListener("abort", letGo);
   const recorder = new MediaRecorder(stream);
   const parts: Blob[] = [];
   recorder.addEventListener("dataavailable", ({ data }) => parts.push(data));
@@ -44,7 +48,7 @@ export async function record(): Promise<() => Promise<Blob>> {
   return () =>
     new Promise((resolve) => {
       recorder.addEventListener("stop", () => {
-        stream.getTracks().forEach((track) => track.stop());
+        letGo();
         resolve(new Blob(parts, { type: recorder.mimeType }));
       });
       recorder.stop();

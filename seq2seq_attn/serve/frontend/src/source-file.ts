@@ -18,17 +18,27 @@ export class SourceFile extends Part {
     source: {},
     problem: { state: true },
     finish: { state: true },
+    isAsking: { state: true },
   };
   declare info: ModelInfo;
   declare source: string; // its name in the state
   declare problem: string;
   declare finish: (() => Promise<Blob>) | null; // ends what is being recorded
+  declare isAsking: boolean; // whether the microphone may be used
   private recordings = 0;
+  private chosen = 0; // sources so far
+  private readonly leaving = new AbortController();
 
   constructor() {
     super();
     this.problem = "";
     this.finish = null;
+    this.isAsking = false;
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.leaving.abort();
   }
 
   protected override render(): TemplateResult {
@@ -44,21 +54,16 @@ export class SourceFile extends Part {
             ? html`<img alt="Example ${place + 1}: ${example.target}" src=${example.source}>`
             : html`Example ${place + 1} <small lang=${info.target}>${example.target}</small>`}</button>`)}
         <label>Your own <input type="file" accept=${accept} @change=${this.choose}></label>
-        ${info.reads === "speech" && "mediaDevices" in navigator ? html`<button type="button" aria-pressed=${says}
+        ${info.reads === "speech" && "mediaDevices" in navigator ? html`<button type="button" aria-pressed=${says} ?disabled=${this.isAsking}
           @click=${this.say}>${says ? "Stop recording" : "Record"}</button>` : nothing}
       </div>
-      ${this.preview(line)}
+      ${line !== null && info.reads === "speech" ? html`<audio controls aria-label="The recording" src=${line}></audio>` : nothing}
       ${isMissing ? html`<p class="note">${source.slice("file:".length)} is not part of the link; choose the file again.</p>` : nothing}
       ${this.problem ? html`<p class="error" role="alert">${this.problem}</p>` : nothing}</fieldset>`;
   }
 
-  private preview(line: string | null): TemplateResult | typeof nothing {
-    if (line === null) return nothing;
-    if (this.info.reads === "speech") return html`<audio controls aria-label="The recording" src=${line}></audio>`;
-    return nothing;
-  }
-
   private send(source: string): void {
+    this.chosen += 1;
     this.problem = "";
     if (source !== this.source) this.ask("change-sentence", source);
   }
@@ -77,20 +82,24 @@ export class SourceFile extends Part {
       await this.take(await finish(), `recording ${(this.recordings += 1)}`);
       return;
     }
+    this.isAsking = true;
     try {
-      this.finish = await record();
+      this.finish = await record(this.leaving.signal);
     } catch (error) {
       this.problem = `The microphone cannot be used: ${(error as Error).message}`;
     }
+    this.isAsking = false;
   }
 
-  /** Keeps a file and shows it; a sound gets the rate that the model reads. */
+  /** Keeps a file and shows it, unless another source was chosen meanwhile; a sound gets the rate that the model reads. */
   private async take(file: Blob, name: string): Promise<void> {
+    const number = (this.chosen += 1);
     const rate = this.info.sample_rate;
     try {
-      this.send(keep(name, await asLine(rate ? await resampled(file, rate) : file)));
+      const line = await asLine(rate ? await resampled(file, rate) : file);
+      if (number === this.chosen) this.send(keep(name, line));
     } catch (error) {
-      this.problem = `${name} cannot be read by this browser: ${(error as Error).message}`;
+      if (number === this.chosen) this.problem = `${name} cannot be read by this browser: ${(error as Error).message}`;
     }
   }
 }

@@ -3,7 +3,7 @@
 import { html, type TemplateResult } from "lit";
 import type { Reading, View } from "./reading.ts";
 import { Part } from "./part.ts";
-import type { Pane } from "./session.ts";
+import { Line, type Pane } from "./session.ts";
 import { walkOf } from "./walk-state.ts";
 
 export class WalkWith extends Part {
@@ -17,28 +17,28 @@ export class WalkWith extends Part {
   declare step: number;
   declare view: View;
   declare found: Reading; // what the step read, with scores
-  private asked = new AbortController();
+  private readonly line = new Line();
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
-    this.asked.abort();
+    this.line.stop();
   }
 
   protected override render(): TemplateResult {
-    return html`<button type="button" @click=${() => void this.go()}>Walk with these numbers</button>`;
+    return html`<button type="button" @click=${this.go}>Walk with these numbers</button>`;
   }
 
-  private async go(): Promise<void> {
+  private go(): void {
     const { pane, step, view, found } = this;
-    const decoded = pane.current!;
-    this.asked.abort();
-    const { signal } = (this.asked = new AbortController());
-    // Without values, the scores and weights are enough for the lesson.
-    const plane = await pane.plane(view.layer ?? 0, view.head, signal).catch(() => null);
-    if (signal.aborted) return;
-    const { token } = decoded.steps[step]!;
-    const given = { model: pane.info.name, token, link: location.hash.slice(1), words: decoded.source, scores: found.scores!, weights: found.weights };
-    this.ask("change-state", { tab: "walk", walk: walkOf(given, plane) });
+    const { source, steps } = pane.current!;
+    this.line.ask(JSON.stringify([pane.info.name, source, step, view]), true, async (signal) => {
+      // Without values, the scores and weights are enough for the lesson.
+      const plane = await pane.plane(view.layer ?? 0, view.head, signal).catch(() => null);
+      if (signal.aborted) return;
+      const { token } = steps[step]!;
+      const given = { model: pane.info.name, token, link: location.hash.slice(1), words: source, scores: found.scores!, weights: found.weights };
+      this.ask("change-state", { tab: "walk", walk: walkOf(given, plane) });
+    });
   }
 }
 

@@ -60,9 +60,14 @@ describe("an answer", () => {
     answering(() => Promise.reject(new TypeError("Failed to fetch")));
     expect(await failure()).toMatchObject({ status: 0, message: "the server does not answer; is it still running?" });
   });
-  test("that breaks off says so", async () => {
+  test.each<[string, (api: Api) => Promise<unknown>]>([
+    ["steps", (api) => api.steps(request, signal)],
+    ["a plane", (api) => api.plane({ ...request, layer: 0, head: 0 }, signal)],
+    ["a vector", (api) => api.vector(request, signal)],
+    ["self-attention", (api) => api.selfAttention("m", "a", signal)],
+  ])("with %s that breaks off says so", async (_, ask) => {
     answering(body(['{"source": ["a"'], true));
-    expect(await failure()).toMatchObject({ status: 0, message: "the connection to the server broke off" });
+    await expect(ask(new Api())).rejects.toMatchObject({ status: 0, message: "the connection to the server broke off" });
   });
   test("of a busy server has its words, and when to ask again", async () => {
     answering(async () => new Response('{"error": "too many lines wait"}', { status: 429, headers: { "retry-after": "5" } }));

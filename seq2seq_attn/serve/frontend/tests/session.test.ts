@@ -165,4 +165,35 @@ describe("a pane", () => {
     pane.sync(of("three"));
     expect(pane.failure).toBe(null);
   });
+
+  test("shows no translation of an edit that was taken back while it was asked for", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("one", { edits }));
+    pane.sync(of("one"));
+    waiting.shift()!.tell(decoded("x", "1"));
+    await settled();
+    expect(pane.current!.text).toBe("1");
+  });
+
+  test("shows no step of a sentence that was deleted", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("two"));
+    await settled();
+    pane.sync(of(""));
+    waiting.shift()!.tell(decoded("2"));
+    await settled();
+    expect(pane.base).toBe(null);
+  });
+
+  test("is silent about the failure of an edit that another one follows", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("one", { edits }));
+    pane.sync(of("one", { edits: { m: { prefix: "y", interventions: [] } } }));
+    waiting.shift()!.fail(new ApiError(400, "no such token"));
+    await settled();
+    expect([pane.failure, pane.isStale("base")]).toEqual([null, false]);
+    waiting.shift()!.tell(decoded("y", "1"));
+    await settled();
+    expect([pane.current!.text, pane.isStale("changed")]).toEqual(["y 1", false]);
+  });
 });

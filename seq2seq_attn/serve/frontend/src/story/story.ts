@@ -1,8 +1,9 @@
 /** The story: seven screens, from one vector to the heads of a Transformer. */
 
-import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import type { Answers, ModelInfo } from "../api.ts";
 import { Part } from "../part.ts";
+import { answerTo, inWords } from "../retry.ts";
 import { readsText } from "../sent-files.ts";
 import "../walk-plane.ts";
 import { castOf, type Language, LANGUAGES, languageOf, wordsIn } from "./math.ts";
@@ -52,7 +53,7 @@ export class StoryPage extends Part {
     this.observer?.disconnect();
   }
 
-  protected override firstUpdated(_changed: PropertyValues): void {
+  protected override firstUpdated(): void {
     // The screen that crosses the middle of the window is the one that is read.
     this.observer = new IntersectionObserver(
       (entries) => {
@@ -72,7 +73,7 @@ export class StoryPage extends Part {
     const texts = LANGUAGES[language];
     const story: Story = {
       texts,
-      cast: castOf(this.texts),
+      cast: castOf(this.readers),
       sentences: this.sentences,
       choice: this.choice,
       change: (patch) => (this.choice = { ...this.choice, ...patch }),
@@ -104,33 +105,34 @@ export class StoryPage extends Part {
     </section>`;
   }
 
-  /** The models of sentences. */
-  private get texts(): readonly ModelInfo[] {
+  /** The models that read sentences. */
+  private get readers(): readonly ModelInfo[] {
     return this.models.filter(readsText);
   }
 
   /** Short sentences: of the test set, before them two of the package's corpus if that is what the first model read. */
   private get sentences(): readonly string[] {
-    const examples = this.texts[0]?.examples.map((each) => each.source) ?? [];
+    const examples = this.readers[0]?.examples.map((each) => each.source) ?? [];
     if (examples.length === 0) return [this.sentence];
     const known = examples.some((source) => wordsIn(source).includes("Tom")) ? FIRST : [];
     const short = examples.filter((source) => wordsIn(source).length <= SHORT);
     return [...known, ...(short.length > 0 ? short : examples)].slice(0, 3);
   }
 
-  /** An answer, which is asked for once. */
+  /** An answer, or what became of it so far. */
   private answer<T>(key: readonly string[], work: (signal: AbortSignal) => Promise<T>): T | Error | null {
     const name = JSON.stringify(key);
     const known = this.asked.get(name);
     if (known) return known.answer as T | Error | null;
     const place: { answer: unknown } = { answer: null };
     this.asked.set(name, place);
-    void work(this.leaving.signal)
-      .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))))
-      .then((answer) => {
-        place.answer = answer;
-        this.version += 1;
-      });
+    const show = (answer: T | Error | null): void => {
+      place.answer = answer;
+      this.version += 1;
+    };
+    const { signal } = this.leaving;
+    void answerTo(() => work(signal), signal, ({ error, pause }) => show(new Error(inWords(error, pause))))
+      .then((answer) => answer !== null && show(answer));
     return null;
   }
 
