@@ -148,8 +148,8 @@ def test_a_typed_sentence_is_translated_with_its_weights(visit, model):
     )
     shares = [weight for step in wanted.steps for weight in step.weights]
     drawn = page.locator(".heat-map .cell").evaluate_all(
-        "all => all.flatMap(({attributes: {d}, attributes}) => "
-        "Array(d.value.split('z').length - 1).fill(Number(attributes['fill-opacity'].value)))"
+        "all => all.flatMap((path) => [...path.getAttribute('d').matchAll(/h(\\d+)v/g)].flatMap(([, cells]) => "
+        "Array(Number(cells)).fill(Number(path.getAttribute('fill-opacity')))))"
     )
     assert sorted(drawn) == pytest.approx(sorted(each for each in shares if each >= 0.005), abs=0.00501)
     assert page.locator(".link").count() == sum(each >= 0.03 for each in shares)
@@ -464,6 +464,8 @@ def test_a_long_sentence_is_scrolled_to_its_step_and_nothing_is_cut_without_a_si
     page.locator(".token[aria-pressed=true]").wait_for()
     bands, matrix = (page.locator(each).bounding_box() for each in ("figure:has(.bands)", "figure:has(.heat-map)"))
     assert bands["y"] + bands["height"] <= matrix["y"]
+    page.locator(".options > summary").click()
+    page.locator("#example").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     bars = page.locator("row-editor scroll-box")
     assert bars.evaluate("each => each.scrollWidth <= each.clientWidth + 1")

@@ -250,7 +250,7 @@ def test_the_page_shows_examples_and_files_of_a_users_own_with_what_each_step_re
         "all => all.map((e) => Number(e.attributes['fill-opacity'].value))"
     )
     weights = np.array(first.steps[1].weights)
-    levels = {round(50 * 0.84 * (1 - each)) / 50 for each in weights / weights.max()} - {0.0}
+    levels = {round(100 * 0.84 * (1 - each)) / 100 for each in weights / weights.max()} - {0.0}
     assert sorted(fog) == pytest.approx(sorted(levels))
     assert page.locator("source-tokens, nearest-pairs, textarea").count() == 0
     page.wait_for_function("() => location.hash.includes('source=example%3A1')")

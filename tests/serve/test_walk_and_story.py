@@ -10,6 +10,7 @@ from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.app import create_app
 from seq2seq_attn.serve.tasks import ServedModel
 
+SCORES, WEIGHTS = (f"table:has(th:text-is('{each}'))" for each in ("score e", "weight a"))
 LABELS = """() => [...document.querySelectorAll("svg.plane text")].map((each) => {
   const {x, y, width, height} = each.getBBox(); return [x, y, x + width, y + height] })"""
 
@@ -51,13 +52,13 @@ def test_the_plane_of_the_walk_is_legible_and_adds_its_arrows_up_to_c(visit):
 
 def test_the_walk_says_where_weights_do_not_sum_to_one(visit):
     page = visit("walk?normalizer=sigmoid")
-    page.locator("table[data-name=a] tfoot").wait_for()
-    shares = numbers(page, "table[data-name=a] tbody data")
-    assert number(page, "table[data-name=a] tfoot data") == pytest.approx(sum(shares)) == pytest.approx(2.018, abs=1e-3)
+    page.locator(f"{WEIGHTS} tfoot").wait_for()
+    shares = numbers(page, f"{WEIGHTS} tbody data")
+    assert number(page, f"{WEIGHTS} tfoot data") == pytest.approx(sum(shares)) == pytest.approx(2.018, abs=1e-3)
     page.get_by_text("no weighted mean").wait_for()
     page.locator("#normalizer").select_option("softmax")
     page.get_by_text("no weighted mean").wait_for(state="detached")
-    assert number(page, "table[data-name=a] tfoot data") == pytest.approx(1)
+    assert number(page, f"{WEIGHTS} tfoot data") == pytest.approx(1)
 
 
 def test_the_walk_goes_on_with_the_numbers_of_a_step(visit, model):
@@ -68,17 +69,14 @@ def test_the_walk_goes_on_with_the_numbers_of_a_step(visit, model):
     steps, plane = model.steps("a b c", beam_size=1), model.value_plane("a b c")
     assert page.locator("walk-page .given").text_content() == steps.tokens[1]
     (reading,) = steps.steps[1].layers
-    for name, wanted in (("e", reading.scores[0]), ("a", reading.weights[0])):
-        shown = page.locator(f"table[data-name={name}] tbody data").evaluate_all(
-            "all => all.map((each) => +each.value)"
-        )
-        assert shown == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+    for table, wanted in ((SCORES, reading.scores[0]), (WEIGHTS, reading.weights[0])):
+        assert numbers(page, f"{table} tbody data") == pytest.approx(wanted, rel=1e-3, abs=1e-4)
     context = numbers(page, "data.c")
     wanted = [sum(a * p[i] for a, p in zip(reading.weights[0], plane.points, strict=True)) for i in (0, 1)]
     assert context == pytest.approx(wanted, rel=1e-3, abs=1e-3)
     page.get_by_text(f"{100 * plane.share:.0f} % of the variance").wait_for()
     page.get_by_label("score of b").press("End")
-    assert number(page, "table[data-name=a] tbody tr:nth-child(2) data") > 0.5
+    assert number(page, f"{WEIGHTS} tbody tr:nth-child(2) data") > 0.5
     page.get_by_role("button", name="The model's scores").click()
     assert numbers(page, "data.c") == pytest.approx(wanted, rel=1e-3, abs=1e-3)
     page.get_by_role("link", name="a step of backwards").click()
@@ -127,6 +125,9 @@ def test_the_story_is_scrolled_and_each_screen_does_its_one_thing(visit, theater
     breaks.locator(".same").nth(1).wait_for()
     one, many = (int(text.split()[0]) for text in breaks.locator(".same").all_text_contents())
     assert one < many
+    page.emulate_media(media="print")  # forms are hidden, and the sentence that was translated is not
+    assert breaks.locator(".example").is_visible()
+    page.emulate_media(media="screen")
 
     attended = shipped["attention"].steps(source, beam_size=1)
     score = screen("score")

@@ -20,10 +20,10 @@ import {
   withoutStep,
 } from "./edits.ts";
 import { failureLine } from "./failure-line.ts";
+import { placeIn, stepOf } from "./focus.ts";
 import { asRead, shortNames } from "./format.ts";
 import "./heat-map.ts";
 import "./hypotheses.ts";
-import { openingStep } from "./invitation.ts";
 import { commandOf, isTypedInto } from "./keys.ts";
 import "./model-comparison.ts";
 import "./model-pane.ts";
@@ -35,13 +35,13 @@ import { exampleName, readsText } from "./sent-files.ts";
 import "./sentence-form.ts";
 import { answerTo, type Failure } from "./retry.ts";
 import { Line, Pane } from "./session.ts";
-import { type Edit, isEdited, NO_EDIT, ofServed, parseState, type Reading, type State, writeState } from "./state.ts";
+import { type Edit, type FromLink, isEdited, NO_EDIT, ofServed, parseState, type State, writeState } from "./state.ts";
 import "./step-panel.ts";
 import { forgetWidths } from "./text-width.ts";
 import "./story/story.ts";
 import "./tools.ts";
 import type { PageTools } from "./tools.ts";
-import { sameColumn } from "./translations.ts";
+import "./translations.ts";
 import "./walk.ts";
 import "./words-read.ts";
 
@@ -141,7 +141,7 @@ export class AttentionPage extends Part {
   }
 
   /** What was read from a link, without the models that are not served. */
-  private served({ state, unread }: Reading): Reading {
+  private served({ state, unread }: FromLink): FromLink {
     if (this.models.length === 0) return { state, unread }; // not known yet
     const found = ofServed(state, this.models.map(({ name }) => name));
     return { state: found.state, unread: [...unread, ...found.unread] };
@@ -272,6 +272,7 @@ export class AttentionPage extends Part {
   private translation(): TemplateResult | typeof nothing {
     if (this.models.length === 0) return this.problem ? nothing : html`<p class="note">Loading the models …</p>`;
     const { state, shown, version } = this;
+    const place = placeIn(state.focus, shown);
     const names = shortNames(this.models.map((each) => each.name));
     const heads = shown.map((pane) => pane.info.heads).sort((a, b) => b.length - a.length)[0] ?? [];
     return html`<sentence-form .state=${state} .models=${this.models} .names=${names} .heads=${heads}
@@ -279,7 +280,7 @@ export class AttentionPage extends Part {
       <words-read .panes=${shown} .names=${names} .version=${version}></words-read>
       <section class="result" aria-label="Translations">
         ${readsText(shown[0]!.info) ? html`<p class="said" lang=${shown[0]!.info.source}>${state.source}</p>` : nothing}
-        <translation-rows .panes=${shown} .names=${names} .focusPlace=${this.placeIn(shown)} .version=${version}></translation-rows>
+        <translation-rows .panes=${shown} .names=${names} .focusPlace=${place} .version=${version}></translation-rows>
         <div class="line">
           <button type="button" ?disabled=${Object.keys(state.edits).length === 0}
             @click=${() => this.change({ edits: {} })}>Reset all changes</button>
@@ -287,30 +288,12 @@ export class AttentionPage extends Part {
         </div>
       </section>
       <div class="panes">${shown.map((pane) => html`<model-pane class="s${this.models.indexOf(pane.info) % 7}" .pane=${pane} .name=${names.get(pane.info.name)}
-        .step=${this.stepOf(pane, shown)} .view=${viewOf(state, pane.info)}
+        .step=${stepOf(pane, place, shown)} .view=${viewOf(state, pane.info)}
         .sampled=${state.temperature !== null} .version=${version}></model-pane>`)}</div>
-      ${shown.length < 2 ? nothing : html`<model-comparison .step=${this.stepOf(shown[0]!, shown)} .version=${version}
+      ${shown.length < 2 ? nothing : html`<model-comparison .step=${stepOf(shown[0]!, place, shown)} .version=${version}
         .models=${shown.map((pane) => ({
           pane, name: names.get(pane.info.name)!, color: this.models.indexOf(pane.info) % 7, view: viewOf(state, pane.info),
         }))}></model-comparison>`}`;
-  }
-
-  /** The chosen step; one is from the start. */
-  private placeIn(shown: readonly Pane[]): State["focus"] {
-    const { focus } = this.state;
-    if (focus && shown.some((pane) => pane.info.name === focus.model)) return focus;
-    const first = shown.find((pane) => pane.attends) ?? shown[0];
-    return first?.current ? { model: first.info.name, step: openingStep(first.current.steps.length) } : null;
-  }
-
-  /** The step of a pane that is shown: the chosen one, or in other panes the one aligned with it. */
-  private stepOf(pane: Pane, shown: readonly Pane[]): number | null {
-    const focus = this.placeIn(shown);
-    const decoded = pane.current;
-    if (!focus || !decoded || decoded.steps.length === 0) return null;
-    const chosen = shown.find((each) => each.info.name === focus.model)!;
-    const step = Math.min(focus.step, (chosen.current?.steps.length ?? 1) - 1);
-    return chosen === pane || !chosen.current ? step : sameColumn(chosen.current, step, decoded);
   }
 
   private error(problem: Failure): TemplateResult {

@@ -8,12 +8,12 @@ import { linkVertical } from "d3-shape";
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { movedWeight } from "./edits.ts";
 import { END } from "./format.ts";
-import { type Labels, NO_GLOSSES, type Row } from "./heat-map.ts";
+import { type Languages, NO_GLOSSES, type Row } from "./heat-map.ts";
 import { centers, nearest, widthOfSides } from "./layout.ts";
-import { Part, reveal } from "./part.ts";
+import { Part, pointIn, reveal } from "./part.ts";
 import { Room } from "./room.ts";
 import "./scroll-box.ts";
-import { textWidth } from "./text-width.ts";
+import { tokenWidths } from "./text-width.ts";
 
 const WIDTH = 420; // until the room is known
 const HEIGHT = { least: 180, most: 340, share: 0.85 }; // of the bands; the share is of the room
@@ -42,7 +42,7 @@ export class AttentionBands extends Part {
   declare target: readonly string[];
   declare weights: readonly Row[];
   declare edited: ReadonlySet<number>;
-  declare languages: Labels;
+  declare languages: Languages;
   declare glosses: ReadonlyMap<string, string>; // English, of tokens
   declare focusStep: number | null;
   declare most: number; // pixels from the source to the target
@@ -63,12 +63,8 @@ export class AttentionBands extends Part {
     return Math.min(this.most, Math.max(HEIGHT.least, HEIGHT.share * this.room.width));
   }
 
-  private widths(tokens: readonly string[]): number[] {
-    return tokens.map((token) => Math.max(16, 1.15 * textWidth(token), textWidth(this.glosses.get(token) ?? "")));
-  }
-
   protected override render(): TemplateResult | typeof nothing {
-    const [above, below] = [this.widths(this.source), this.widths(this.target)];
+    const [above, below] = [tokenWidths(this.source, this.glosses), tokenWidths(this.target, this.glosses)];
     const size = widthOfSides([above, below], this.room.width);
     const [from, to] = [centers(above, size), centers(below, size)];
     const hasGlosses = this.target.some((token) => this.glosses.has(token));
@@ -108,17 +104,16 @@ export class AttentionBands extends Part {
   /** A word, or one of its bands, is dragged by what a step reads of it. */
   private press(event: PointerEvent, from: number, step: number | null): void {
     if (event.button !== 0 || step === null || !this.weights[step]) return;
-    this.drag = { step, from, to: from, x: event.offsetX, y: event.offsetY };
-    (event.currentTarget as Element).closest("svg")!.setPointerCapture(event.pointerId);
+    const svg = this.querySelector("svg")!;
+    const [x, y] = pointIn(svg, event);
+    this.drag = { step, from, to: from, x, y };
+    svg.setPointerCapture(event.pointerId);
     event.preventDefault();
   }
 
   private move(event: PointerEvent, centers: readonly number[]): void {
     if (!this.drag) return;
-    const svg = this.querySelector("svg")!;
-    const box = svg.getBoundingClientRect();
-    const scale = svg.viewBox.baseVal.width / box.width; // below 1 in present mode
-    const [x, y] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+    const [x, y] = pointIn(this.querySelector("svg")!, event);
     this.drag = { ...this.drag, x, y, to: nearest(centers, x) };
   }
 

@@ -2,6 +2,7 @@
 
 import type { Intervention } from "./api.ts";
 import type { Change } from "./changes.ts";
+import { shortened } from "./format.ts";
 import { type Edit, NO_EDIT, type State } from "./state.ts";
 
 const differ = (a: unknown, b: unknown): boolean => JSON.stringify(a) !== JSON.stringify(b);
@@ -66,4 +67,4 @@ function changeTo({ replace, step, temperature, normalizer, other }: Interventio
   }
 }
 
-const quoted = (text: string): string => `“${text.length <= 32 ? text : `${text.slice(0, 30)} …`}”`;
+const quoted = (text: string): string => `“${shortened(text, 32)}”`;

@@ -3,8 +3,10 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
 import type { ModelInfo } from "./api.ts";
+import { sum, upTo } from "./numbers.ts";
 import { Part } from "./part.ts";
 import type { State } from "./state.ts";
+import { temperatureSlider } from "./temperature.ts";
 
 /** How weights follow from scores: what is chosen, and by what the normalizer can be replaced. */
 export interface Normalization {
@@ -47,8 +49,8 @@ export class TranslatorControls extends Part {
           ]}
       ${this.normalization === null
         ? nothing
-        : [this.normalizer(this.normalization), this.sharpness(this.normalization.temperature)]}
-      ${this.heads.reduce((sum, count) => sum + count, 0) > 1 ? this.layers() : nothing}
+        : [this.normalizer(this.normalization), this.sharpness(this.normalization)]}
+      ${sum(this.heads) > 1 ? this.layers() : nothing}
     </div>`;
   }
 
@@ -67,17 +69,9 @@ export class TranslatorControls extends Part {
         ${normalizers.map((name) => html`<option .selected=${live(name === normalizer)}>${name}</option>`)}</select></label>`;
   }
 
-  /** On a logarithmic scale from 1/10 to 10, as dividing by 2 and multiplying by 2 are equally large changes. */
-  private sharpness(temperature: number): TemplateResult {
-    const choose = (event: Event): void => {
-      const found = 10 ** Number((event.target as HTMLInputElement).value);
-      this.ask("set-temperature", Number(found.toPrecision(2)));
-    };
-    const meaning = "The weights are normalize(e / t): below 1 sharper, above 1 closer to equal";
-    return html`<label class="slider" title=${meaning}>Attention temperature
-      <input type="range" id="attention-temperature" min="-1" max="1" step="0.05" .value=${String(Math.log10(temperature))}
-        aria-valuetext=${temperature} @input=${choose}>
-      <output for="attention-temperature">${temperature}</output></label>`;
+  private sharpness({ temperature }: Normalization): TemplateResult {
+    return temperatureSlider("attention-temperature", "Attention temperature", temperature,
+      (chosen) => this.ask("set-temperature", chosen), "The weights are normalize(e / t): below 1 sharper, above 1 closer to equal");
   }
 
   private method(event: Event): void {
@@ -94,7 +88,7 @@ export class TranslatorControls extends Part {
     return html`<label>Weights of <select id="head" @change=${choose}>
       <option value="" ?selected=${layer === null}>all heads (mean)</option>
       ${this.heads.flatMap((count, a) =>
-        Array.from({ length: count }, (_, b) => html`<option value="${a}.${b}" ?selected=${layer === a && head === b}>
+        upTo(count).map((b) => html`<option value="${a}.${b}" ?selected=${layer === a && head === b}>
           layer ${a + 1}, head ${b + 1}</option>`),
       )}</select></label>`;
   }

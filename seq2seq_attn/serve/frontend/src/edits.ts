@@ -1,6 +1,7 @@
 /** How a user's actions change an edit: a row of weights, a context, a temperature, a normalizer, another word, source tokens. */
 
 import type { Intervention } from "./api.ts";
+import { sum } from "./numbers.ts";
 import type { View } from "./reading.ts";
 import type { Edit } from "./state.ts";
 
@@ -96,8 +97,8 @@ const rounded = (value: number): number => Math.round(value * 1e4) / 1e4; // a p
  */
 export function withWeights(row: readonly number[], given: ReadonlyMap<number, number>, sumsToOne: boolean): number[] {
   if (!sumsToOne) return row.map((weight, j) => rounded(given.get(j) ?? weight));
-  const total = [...given.values()].reduce((sum, weight) => sum + weight, 0);
-  const others = row.reduce((sum, weight, j) => (given.has(j) ? sum : sum + weight), 0);
+  const total = sum([...given.values()]);
+  const others = sum(row.filter((_, j) => !given.has(j)));
   const untouched = row.length - given.size;
   const scale = total > 1 || untouched === 0 ? 1 / Math.max(total, 1e-9) : 1;
   const rest = Math.max(0, 1 - total * scale);

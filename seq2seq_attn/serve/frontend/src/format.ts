@@ -18,6 +18,11 @@ export function few(value: number): string {
   return value.toFixed(size < 10 ? 3 : size < 1000 ? 2 : 0).replace("-", "−");
 }
 
+export const percent = (share: number): string => `${Math.round(100 * share)} %`;
+
+/** A text of at most so many characters. */
+export const shortened = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 2)} …`);
+
 export const END = "</s>";
 export const UNKNOWN = "<unk>";
 

@@ -1,10 +1,11 @@
 /** The weights of all heads as thumbnails, a row for each layer; one that is chosen is shown in the other figures. */
 
-import { html, nothing, svg, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import type { Decoded } from "./api.ts";
+import { sum, upTo } from "./numbers.ts";
 import { Part } from "./part.ts";
 import { reading, type View } from "./reading.ts";
-import { shades } from "./shades.ts";
+import { cells } from "./shades.ts";
 
 export class HeadGrid extends Part {
   static override properties = {
@@ -23,10 +24,10 @@ export class HeadGrid extends Part {
   }
 
   protected override render(): TemplateResult | typeof nothing {
-    if (this.heads.reduce((sum, count) => sum + count, 0) < 2) return nothing;
+    if (sum(this.heads) < 2) return nothing;
     return html`<figure class="heads"><figcaption>All heads <small>choose one to see it large</small></figcaption>
       <div class="line">${this.thumbnail("mean of all", { layer: null, head: 0 })}</div>
-      ${this.heads.map((count, layer) => html`<div class="line">${Array.from({ length: count }, (_, head) =>
+      ${this.heads.map((count, layer) => html`<div class="line">${upTo(count).map((head) =>
         this.thumbnail(`layer ${layer + 1}, head ${head + 1}`, { layer, head }))}</div>`)}
     </figure>`;
   }
@@ -36,8 +37,7 @@ export class HeadGrid extends Part {
     const weights = steps.flatMap((step) => reading(step, view)?.weights ?? source.map(() => 0));
     const isShown = view.layer === this.view.layer && view.head === this.view.head;
     return html`<button type="button" aria-pressed=${isShown} @click=${() => this.ask("change-state", view)}>
-      <svg viewBox="0 0 ${source.length} ${steps.length}" preserveAspectRatio="none" aria-hidden="true">${
-        shades(weights, steps.length).map(([opacity, path]) => svg`<path class="cell" fill-opacity=${opacity} d=${path} />`)}</svg>
+      <svg viewBox="0 0 ${source.length} ${steps.length}" preserveAspectRatio="none" aria-hidden="true">${cells(weights, steps.length)}</svg>
       ${name}</button>`;
   }
 }

@@ -1,18 +1,18 @@
 /** Attention weights as a matrix: a row for each target token, a column for each source token. */
 
-import { scaleBand } from "d3-scale";
 import { html, nothing, type PropertyValues, svg, type TemplateResult } from "lit";
 import { withWeights } from "./edits.ts";
 import { END, share } from "./format.ts";
 import "./heat-map.css";
 import "./shared.css";
 import { partSize } from "./layout.ts";
-import { largest, Part, reveal } from "./part.ts";
+import { largest, upTo } from "./numbers.ts";
+import { Part, pointIn, reveal } from "./part.ts";
 import { Room } from "./room.ts";
 import "./scroll-box.ts";
+import { cells } from "./shades.ts";
 import { textWidth } from "./text-width.ts";
 
-const LEVELS = 100; // of gray; the cells of a level are one path, so that 200 x 200 cells stay fluid
 const LARGE = 700; // pixels; a wider map can be scaled down
 const RIGHT = 8; // pixels beside the cells
 const DRAG = 120; // pixels of a drag from a weight of 0 to 1
@@ -28,8 +28,8 @@ interface Cell {
   token: number;
 }
 
-export interface Labels {
-  source: string; // language codes
+export interface Languages {
+  source: string; // their codes
   target: string;
 }
 
@@ -56,7 +56,7 @@ export class HeatMap extends Part {
   declare baseline: readonly Row[]; // the weights without edits, of the same steps
   declare edited: ReadonlySet<number>;
   declare links: readonly (readonly [number, number])[]; // gold: source token, target token
-  declare languages: Labels;
+  declare languages: Languages;
   declare glosses: ReadonlyMap<string, string>; // English, of tokens
   declare isFixed: boolean; // whether no weight can be dragged
   declare focusStep: number | null;
@@ -85,6 +85,10 @@ export class HeatMap extends Part {
     this.cell = partSize(this.room.width - this.margin.left - RIGHT, this.source.length, CELL.least, CELL.most);
   }
 
+  /** The left side of a column, and the top of a row. */
+  private readonly x = (token: number): number => this.margin.left + token * this.cell;
+  private readonly y = (step: number): number => this.margin.top + step * this.cell;
+
   private widest(tokens: readonly string[]): number {
     return Math.ceil(Math.max(0, ...tokens.map((token) => {
       const gloss = this.glosses.get(token);
@@ -99,10 +103,8 @@ export class HeatMap extends Part {
 
   protected override render(): TemplateResult | typeof nothing {
     if (this.weights.every((row) => row === null)) return nothing;
-    const { cell, margin, source, target } = this;
-    const x = scaleBand(source.map((_, j) => j), [margin.left, margin.left + cell * source.length]);
-    const y = scaleBand(target.map((_, i) => i), [margin.top, margin.top + cell * target.length]);
-    const [width, height] = [margin.left + cell * source.length + RIGHT, margin.top + cell * target.length + 8];
+    const { cell, margin, source, target, x, y } = this;
+    const [width, height] = [x(source.length) + RIGHT, y(target.length) + 8];
     const focused = this.focusStep !== null && this.focusStep < target.length ? this.focusStep : null;
     return html`<scroll-box class="scroll" tabindex="0" role="region" aria-label="Heat map of ${this.model}; arrow keys choose a step"
         @keydown=${this.step} @scroll=${this.keepLabels}>
@@ -110,21 +112,22 @@ export class HeatMap extends Part {
         aria-label=${this.summary()} @pointerdown=${this.press} @pointermove=${this.move} @pointerup=${this.release}
         @pointercancel=${this.release} @pointerleave=${() => (this.pointed = null)}>
         <g class="columns" lang=${this.languages.source}>${source.map((token, j) => svg`
-          <text transform="translate(${x(j)! + cell / 2 + 4},${margin.top - 6}) rotate(-90)" class=${token === END ? "end" : ""}>${this.label(token)}</text>`)}
+          <text transform="translate(${x(j + 0.5) + 4},${margin.top - 6}) rotate(-90)" class=${token === END ? "end" : ""}>${this.label(token)}</text>`)}
         </g>
-        <g class="cells">${this.levels(x, y)}</g>
-        <path class="lattice" d=${this.lattice(x, y)} />
-        ${cell >= 34 ? svg`<g class="values">${this.values(x, y)}</g>` : nothing}
-        <path class="gold" d=${this.outlines(this.links.map(([j, i]) => [i, j]), x, y, 1)} />
-        <path class="changed" d=${this.outlines(this.changes(), x, y, 1.5)} />
+        <g transform="translate(${margin.left},${margin.top}) scale(${cell})">${cells(
+          this.weights.flatMap((row) => row ?? source.map(() => 0)), target.length)}</g>
+        <path class="lattice" d=${this.lattice()} />
+        ${cell >= 34 ? svg`<g class="values">${this.values()}</g>` : nothing}
+        <path class="gold" d=${this.outlines(this.links.map(([j, i]) => [i, j]), 1)} />
+        <path class="changed" d=${this.outlines(this.changes(), 1.5)} />
         ${focused === null ? nothing : svg`
           <rect class="now" x=${margin.left} y=${y(focused)} width=${cell * source.length} height=${cell} />`}
         <g class="rows" lang=${this.languages.target}>
           <rect class="ground" y=${margin.top} width=${margin.left - 1} height=${cell * target.length} />
-          ${target.map((token, i) => svg`<text x=${margin.left - 8} y=${y(i)! + cell / 2} dy="0.35em" text-anchor="end"
+          ${target.map((token, i) => svg`<text x=${margin.left - 8} y=${y(i + 0.5)} dy="0.35em" text-anchor="end"
             class="${i === focused ? "now" : ""} ${token === END ? "end" : ""}">${this.label(token)}</text>`)}
           ${[...this.edited].filter((i) => i < target.length).map((i) => svg`
-            <circle class="touched" cx=${margin.left - 3} cy=${y(i)! + cell / 2} r="2.5" />`)}
+            <circle class="touched" cx=${margin.left - 3} cy=${y(i + 0.5)} r="2.5" />`)}
         </g>
       </svg>
     </scroll-box>
@@ -137,7 +140,7 @@ export class HeatMap extends Part {
     const row = this.weights[this.focusStep ?? -1];
     const scroller = this.querySelector("scroll-box");
     if (!changed.has("focusStep") || !row || !scroller || this.fits) return;
-    reveal(scroller, this.margin.left + (largest(row) + 0.5) * this.cell);
+    reveal(scroller, this.x(largest(row) + 0.5));
   }
 
   /** Target tokens stay in view while a large map is scrolled. */
@@ -159,31 +162,18 @@ export class HeatMap extends Part {
     return `Attention weights, ${size}. The numbers of a step are in the table of the step.`;
   }
 
-  private levels(x: Scale, y: Scale): TemplateResult[] {
-    const parts: string[][] = Array.from({ length: LEVELS + 1 }, () => []);
-    this.weights.forEach((row, i) =>
-      row?.forEach((weight, j) => {
-        const level = Math.min(LEVELS, Math.round(weight * LEVELS));
-        if (level > 0) parts[level]!.push(`M${x(j)},${y(i)}h${this.cell}v${this.cell}h${-this.cell}z`);
-      }),
-    );
-    return parts.flatMap((cells, level) =>
-      cells.length > 0 ? [svg`<path class="cell" fill-opacity=${level / LEVELS} d=${cells.join("")} />`] : [],
-    );
+  private lattice(): string {
+    const { cell, margin, source, target, x, y } = this;
+    const across = upTo(target.length + 1).map((i) => `M${margin.left},${y(i)}h${cell * source.length}`);
+    const down = upTo(source.length + 1).map((j) => `M${x(j)},${margin.top}v${cell * target.length}`);
+    return [...across, ...down].join("");
   }
 
-  private lattice(x: Scale, y: Scale): string {
-    const { cell, margin, source, target } = this;
-    const across = Array.from({ length: target.length + 1 }, (_, i) => `M${margin.left},${margin.top + i * cell}h${cell * source.length}`);
-    const down = Array.from({ length: source.length + 1 }, (_, j) => `M${margin.left + j * cell},${margin.top}v${cell * target.length}`);
-    return x.domain().length * y.domain().length > 0 ? [...across, ...down].join("") : "";
-  }
-
-  private values(x: Scale, y: Scale): TemplateResult[] {
+  private values(): TemplateResult[] {
     return this.weights.flatMap((row, i) =>
       (row ?? []).flatMap((weight, j) =>
         weight < 0.005 ? [] : [svg`
-          <text x=${x(j)! + this.cell / 2} y=${y(i)! + this.cell / 2} dy="0.35em" text-anchor="middle"
+          <text x=${this.x(j + 0.5)} y=${this.y(i + 0.5)} dy="0.35em" text-anchor="middle"
             class=${weight > 0.5 ? "on-dark" : ""}>${weight.toFixed(2).replace(/^0/, "")}</text>`],
       ),
     );
@@ -198,20 +188,19 @@ export class HeatMap extends Part {
     );
   }
 
-  private outlines(cells: [number, number][], x: Scale, y: Scale, inset: number): string {
+  private outlines(places: [number, number][], inset: number): string {
     const size = this.cell - 2 * inset;
-    return cells
+    return places
       .filter(([i, j]) => i < this.target.length && j < this.source.length)
-      .map(([i, j]) => `M${x(j)! + inset},${y(i)! + inset}h${size}v${size}h${-size}z`)
+      .map(([i, j]) => `M${this.x(j) + inset},${this.y(i) + inset}h${size}v${size}h${-size}z`)
       .join("");
   }
 
-  /** The cell below the pointer; a label counts as its row's or column's first cell. */
+  /** The cell below the pointer; the label of a row is a cell before its first. */
   private at(event: PointerEvent): Cell | null {
-    const box = (event.currentTarget as SVGElement).getBoundingClientRect();
-    const scale = box.width / (this.margin.left + this.cell * this.source.length + RIGHT); // 1 unless the map fits
-    const step = Math.floor(((event.clientY - box.top) / scale - this.margin.top) / this.cell);
-    const token = Math.floor(((event.clientX - box.left) / scale - this.margin.left) / this.cell);
+    const [x, y] = pointIn(event.currentTarget as SVGSVGElement, event);
+    const step = Math.floor((y - this.margin.top) / this.cell);
+    const token = Math.floor((x - this.margin.left) / this.cell);
     const isInside = step >= 0 && step < this.target.length && token < this.source.length;
     return isInside ? { step, token } : null;
   }
@@ -252,7 +241,5 @@ export class HeatMap extends Part {
     this.ask("focus-step", { model: this.model, step });
   }
 }
-
-type Scale = ReturnType<typeof scaleBand<number>>;
 
 customElements.define("heat-map", HeatMap);

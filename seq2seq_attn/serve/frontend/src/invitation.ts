@@ -1,10 +1,7 @@
-/** What the page invites to do first: at which step, and which word is dragged to which. */
+/** What the page invites to do first: which word is dragged to which. */
 
 import { END } from "./format.ts";
-import { largest } from "./part.ts";
-
-/** The step that is shown from the start: the second, which has a word before it. */
-export const openingStep = (steps: number): number => Math.min(1, steps - 1);
+import { largest } from "./numbers.ts";
 
 const isWord = (token: string): boolean => token !== END && /\p{L}/u.test(token) && !/^<.*>$/.test(token);
 

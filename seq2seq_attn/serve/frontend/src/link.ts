@@ -1,5 +1,7 @@
 /** What a link holds, read value by value: what cannot be read is noted, and takes its default. */
 
+import { shortened } from "./format.ts";
+
 const MOST = 10_000; // characters of a value
 
 export class Link {
@@ -7,10 +9,6 @@ export class Link {
   private readonly asked = new Set<string>();
 
   constructor(private readonly query: URLSearchParams) {}
-
-  has(name: string): boolean {
-    return this.query.has(name);
-  }
 
   /** A value; `initial` if it is missing, too long, or undefined as parsed. */
   read<T>(name: string, initial: T, parse: (text: string) => T | undefined, most: number = MOST): T {
@@ -22,7 +20,7 @@ export class Link {
       return initial;
     }
     const value = parse(text);
-    if (value === undefined) this.unread.push(`${name}=${shortened(text)}`);
+    if (value === undefined) this.unread.push(`${name}=${short(text)}`);
     return value ?? initial;
   }
 
@@ -41,9 +39,9 @@ export class Link {
 
   /** Notes the names that nobody asked for. */
   finish(): string[] {
-    for (const name of new Set(this.query.keys())) if (!this.asked.has(name)) this.unread.push(shortened(name));
+    for (const name of new Set(this.query.keys())) if (!this.asked.has(name)) this.unread.push(short(name));
     return this.unread;
   }
 }
 
-const shortened = (text: string): string => (text.length <= 40 ? text : `${text.slice(0, 38)} …`);
+const short = (text: string): string => shortened(text, 40);

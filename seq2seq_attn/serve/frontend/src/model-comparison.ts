@@ -4,19 +4,18 @@ import { html, nothing, svg, type TemplateResult } from "lit";
 import { type Column, columnsOf, type Difference, differencesOf } from "./comparison.ts";
 import { figureButtons } from "./download.ts";
 import { END, fixed, share } from "./format.ts";
-import { partSize } from "./layout.ts";
-import { Part } from "./part.ts";
+import { LONG, partSize } from "./layout.ts";
+import { Part, pointIn } from "./part.ts";
 import type { View } from "./reading.ts";
 import { Room } from "./room.ts";
 import "./scroll-box.ts";
 import type { Pane } from "./session.ts";
-import { shades } from "./shades.ts";
+import { cells } from "./shades.ts";
 import { widest } from "./text-width.ts";
 
 const WIDTH = 600; // until the room is known
 const [LEFT, TOP, HEIGHT] = [34, 8, 110]; // of the bars
 const MOST = 90; // of a column
-const LONG = 16; // tokens; figures of more stand below each other
 const CELL = { least: 13, most: 40 };
 
 /** A model that is shown, with the number of its color. */
@@ -50,7 +49,7 @@ export class ModelComparison extends Part {
     if (models.length < 2) return nothing;
     const attending = models.filter(({ pane }) => pane.attends);
     return html`<section class="pane" aria-label="Models compared"><h2>Step by step</h2>
-      <div class="compared ${this.isLong(models) ? "long" : ""}">${this.probabilities(models)} ${attending.length < 2 ? nothing : this.differences(attending[0]!, attending[1]!)}</div>
+      <div class="side-by-side ${this.isLong ? "long" : ""}">${this.probabilities(models)} ${attending.length < 2 ? nothing : this.differences(attending[0]!, attending[1]!)}</div>
     </section>`;
   }
 
@@ -61,7 +60,7 @@ export class ModelComparison extends Part {
   private probabilities(models: readonly Compared[]): TemplateResult {
     const columns = columnsOf(models.map(({ pane }) => pane.current!));
     const least = widest(columns.flatMap((column) => column.flatMap((cell) => cell?.token ?? []))) + 8;
-    const size = partSize(this.figureWidth(models) - LEFT, columns.length, Math.min(least, MOST), MOST);
+    const size = partSize(this.figureWidth - LEFT, columns.length, Math.min(least, MOST), MOST);
     const [width, bottom] = [LEFT + size * columns.length, TOP + HEIGHT];
     const labels = 18 * models.length;
     const bar = (size - 8) / models.length;
@@ -96,16 +95,15 @@ export class ModelComparison extends Part {
     if (!found) return html`<figure><figcaption>${caption}</figcaption><p class="note">These two read other tokens, or no step of both has weights.</p></figure>`;
     const left = Math.max(40, widest(found.map(({ token }) => token)) + 12);
     const top = Math.min(150, widest(source) + 14);
-    const cell = partSize(this.figureWidth(this.models) - left - 8, source.length, CELL.least, CELL.most);
+    const cell = partSize(this.figureWidth - left - 8, source.length, CELL.least, CELL.most);
     const [width, height] = [left + cell * source.length + 8, top + cell * found.length + 8];
     const signed = (sign: number): TemplateResult[] =>
-      shades(found.flatMap(({ values }) => values.map((value) => Math.max(0, sign * value))), found.length).map(
-        ([opacity, path]) => svg`<path class="cell" fill-opacity=${opacity} d=${path} />`);
+      cells(found.flatMap(({ values }) => values.map((value) => Math.max(0, sign * value))), found.length);
     return html`<figure><figcaption>${caption} ${figureButtons("difference", () => this.querySelector("svg.difference"))}</figcaption>
       <scroll-box class="scroll" tabindex="0" role="region" aria-label="Difference of weights">
       <svg class="difference" width=${width} height=${height} viewBox="0 0 ${width} ${height}" role="img"
         aria-label="Weights of ${first.name} minus weights of ${second.name}"
-        @pointermove=${(event: PointerEvent) => this.point(event, found, source, [left, top, cell, width])} @pointerleave=${() => (this.pointed = "")}>
+        @pointermove=${(event: PointerEvent) => this.point(event, found, source, [left, top, cell])} @pointerleave=${() => (this.pointed = "")}>
         <g lang=${first.pane.info.source}>${source.map((token, j) => svg`<text class=${token === END ? "end" : ""}
           transform="translate(${left + (j + 0.5) * cell + 4},${top - 6}) rotate(-90)">${token}</text>`)}</g>
         <rect class="ground" x=${left} y=${top} width=${cell * source.length} height=${cell * found.length} />
@@ -116,20 +114,19 @@ export class ModelComparison extends Part {
       </svg></scroll-box><p class="note readout" aria-hidden="true">${this.pointed}</p></figure>`;
   }
 
-  private isLong(models: readonly Compared[]): boolean {
-    return models.some(({ pane }) => Math.max(pane.current?.steps.length ?? 0, pane.current?.source.length ?? 0) > LONG);
+  private get isLong(): boolean {
+    return this.models.some(({ pane }) => Math.max(pane.current?.steps.length ?? 0, pane.current?.source.length ?? 0) > LONG);
   }
 
   /** The room of a figure: half of the section where both stand side by side. */
-  private figureWidth(models: readonly Compared[]): number {
-    return this.isLong(models) || this.room.width < 700 ? this.room.width : (this.room.width - 32) / 2;
+  private get figureWidth(): number {
+    return this.isLong || this.room.width < 700 ? this.room.width : (this.room.width - 32) / 2;
   }
 
-  private point(event: PointerEvent, found: readonly Difference[], source: readonly string[], [left, top, cell, width]: readonly [number, number, number, number]): void {
-    const box = (event.currentTarget as SVGElement).getBoundingClientRect();
-    const scale = width / box.width; // below 1 in present mode
-    const row = found[Math.floor(((event.clientY - box.top) * scale - top) / cell)];
-    const place = Math.floor(((event.clientX - box.left) * scale - left) / cell);
+  private point(event: PointerEvent, found: readonly Difference[], source: readonly string[], [left, top, cell]: readonly [number, number, number]): void {
+    const [x, y] = pointIn(event.currentTarget as SVGSVGElement, event);
+    const row = found[Math.floor((y - top) / cell)];
+    const place = Math.floor((x - left) / cell);
     const value = row?.values[place];
     this.pointed = value === undefined ? "" : `${row!.token}, ${source[place]}: ${value > 0 ? "+" : ""}${fixed(value, 3)}`;
   }

@@ -8,11 +8,13 @@ import { asRead } from "./format.ts";
 import "./head-grid.ts";
 import "./nearest-pairs.ts";
 import "./one-vector.ts";
+import { LONG } from "./layout.ts";
 import { Part } from "./part.ts";
 import { comparable, editedSteps, rows, tokensOf, type View } from "./reading.ts";
 import { readsText, seenOf } from "./sent-files.ts";
 import type { Pane } from "./session.ts";
 import "./source-picture.ts";
+import { NO_EDIT } from "./state.ts";
 import "./source-tokens.ts";
 
 export class ModelPane extends Part {
@@ -70,7 +72,7 @@ export class ModelPane extends Part {
         <one-vector .pane=${pane} .step=${this.step} .version=${version}></one-vector>`;
       return html`<div class="figures">${shown}${detail}</div>${tree}`;
     }
-    const isLong = decoded.source.length > 16 || target.length > 16;
+    const isLong = Math.max(decoded.source.length, target.length) > LONG;
     const gold = this.gold();
     return html`<div class="figures ${isLong ? "long" : ""}">
         <figure><figcaption>Attention <small>drag a word to another</small>
@@ -80,7 +82,7 @@ export class ModelPane extends Part {
         <figure><figcaption>Weights a <small>drag a cell up or down</small>
             ${figureButtons(`weights of ${info.name}`, () => this.querySelector("svg.heat-map"))}</figcaption>
           <heat-map .model=${info.name} .source=${decoded.source} .target=${target} .weights=${weights} .glosses=${pane.glosses}
-            .baseline=${base ? rows(base, { prefix: [], interventions: [] }, view) : []} .edited=${edited}
+            .baseline=${base ? rows(base, NO_EDIT, view) : []} .edited=${edited}
             .links=${gold} .languages=${languages} .focusStep=${this.step}></heat-map>
           ${gold.length > 0 ? html`<p class="note"><span class="key gold">Outlined</span>: gold alignment</p>` : nothing}
         </figure>

@@ -5,7 +5,7 @@ import { linkVertical } from "d3-shape";
 import { html, nothing, type PropertyValues, svg, type TemplateResult } from "lit";
 import type { SentenceVector } from "./api.ts";
 import { figureButtons } from "./download.ts";
-import { END } from "./format.ts";
+import { END, percent } from "./format.ts";
 import { centers, widthOfSides } from "./layout.ts";
 import { Part, reveal } from "./part.ts";
 import { tokensOf } from "./reading.ts";
@@ -13,14 +13,13 @@ import { answerTo, inWords } from "./retry.ts";
 import { Room } from "./room.ts";
 import "./scroll-box.ts";
 import { Line, type Pane } from "./session.ts";
-import { shades } from "./shades.ts";
-import { textWidth } from "./text-width.ts";
+import { cells } from "./shades.ts";
+import { tokenWidths } from "./text-width.ts";
 import { factsOf } from "./vector-facts.ts";
 
 const WIDTH = 420; // until the room is known
 const [TOP, BOX, STRIP, BOTTOM] = [30, 130, 26, 240]; // where bands begin, C, its height, where lines end
 const width = scaleSqrt([0, 1], [0, 14]).clamp(true);
-const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
 
 export class OneVector extends Part {
   static override properties = {
@@ -56,9 +55,7 @@ export class OneVector extends Part {
   private drawing(found: SentenceVector): TemplateResult {
     const { glosses, info, current } = this.pane;
     const target = current ? tokensOf(current) : [];
-    const widths = (tokens: readonly string[]): number[] =>
-      tokens.map((token) => Math.max(16, 1.15 * textWidth(token), textWidth(glosses.get(token) ?? "")));
-    const [above, below] = [widths(found.source), widths(target)];
+    const [above, below] = [tokenWidths(found.source, glosses), tokenWidths(target, glosses)];
     const size = widthOfSides([above, below], this.room.width);
     const [from, to] = [centers(above, size), centers(below, size)];
     const [start, cell] = [size * 0.1, (size * 0.8) / found.vector.length];
@@ -73,8 +70,8 @@ export class OneVector extends Part {
         ${target.map((_, i) => (found.every_step || i === 0 ? svg`<path class="read ${i === this.step ? "now" : ""}"
           d=${draw({ source: [into(to[i]!), BOX + STRIP], target: [to[i]!, BOTTOM] })} />` : nothing))}
         <rect class="ground" x=${start} y=${BOX} width=${size * 0.8} height=${STRIP} />
-        <g transform="translate(${start},${BOX}) scale(${cell},${STRIP})">${shades(found.vector.map((value) => Math.abs(value) / most), 1)
-          .map(([opacity, path]) => svg`<path class="cell" fill-opacity=${opacity} d=${path} />`)}</g>
+        <g transform="translate(${start},${BOX}) scale(${cell},${STRIP})">${
+          cells(found.vector.map((value) => Math.abs(value) / most), 1)}</g>
         <text class="name" x=${start - 8} y=${BOX + STRIP / 2} dy="0.35em" text-anchor="end">C</text>
         <g lang=${info.source}>${found.source.map((token, j) => svg`<text x=${from[j]} y=${TOP - 10} text-anchor="middle"
           class=${token === END ? "end" : ""}>${token}</text>`)}</g>

@@ -32,8 +32,11 @@ export function reveal(scroller: Element, x: number, covered = 0): void {
   if (!isInView) scroller.scrollLeft = x - (clientWidth + covered) / 2;
 }
 
-/** The place of the largest number. */
-export const largest = (numbers: readonly number[]): number => numbers.indexOf(Math.max(...numbers));
+/** Where a pointer is in a drawing, which may be shown larger or smaller than its own units are. */
+export function pointIn(svg: SVGSVGElement, { clientX, clientY }: PointerEvent, box: DOMRect = svg.getBoundingClientRect()): [x: number, y: number] {
+  const scale = svg.viewBox.baseVal.width / box.width;
+  return [(clientX - box.left) * scale, (clientY - box.top) * scale];
+}
 
 /** An element without a shadow root: one style sheet, labels and ids hold for the whole page. */
 export abstract class Part extends LitElement {

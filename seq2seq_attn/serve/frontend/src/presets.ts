@@ -2,6 +2,7 @@
 
 import type { ModelInfo } from "./api.ts";
 import { readsText } from "./sent-files.ts";
+import { wordsIn } from "./sentences.ts";
 import type { State } from "./state.ts";
 
 export interface Preset {
@@ -29,8 +30,8 @@ export function presets(models: readonly ModelInfo[]): Preset[] {
   add("Tom chases Jerry", "A short sentence, in the same order in both languages", FIRST, { models: [] });
   add("Passive", "The two languages order the words of a passive differently", sentences.find((each) => PASSIVE.test(each)));
   add("Question", "The two languages ask differently", sentences.find((each) => each.endsWith("?")));
-  const long = sentences.findLast((each) => wordsOf(each) >= 30); // examples are sorted by length
-  if (long !== undefined) add(`${wordsOf(long)} words`, "A long sentence", long);
+  const long = sentences.findLast((each) => wordsIn(each).length >= 30); // examples are sorted by length
+  if (long !== undefined) add(`${wordsIn(long).length} words`, "A long sentence", long);
   const [attending, constant] = [models.find(({ heads }) => heads.length > 0), models.find(({ heads }) => heads.length === 0)];
   if (attending && constant) add("One vector", "The same sentence, also by a model that reads one vector at every step", long, { models: [attending.name, constant.name] });
   // Glosses show that words are tokens, so that the row of weights fits the sentence.
@@ -44,9 +45,6 @@ export function presets(models: readonly ModelInfo[]): Preset[] {
   }
   return found;
 }
-
-/** As the corpus counts them, stops included. */
-const wordsOf = (text: string): number => text.split(" ").length;
 
 /** Whether the page shows this preset. */
 export const isShown = ({ patch }: Preset, state: State): boolean =>

@@ -1,6 +1,7 @@
 /** What is shown of a step: the chosen layer and head, or the mean of all. */
 
 import type { Decoded, Intervention, ModelInfo, Step } from "./api.ts";
+import { sum, upTo } from "./numbers.ts";
 import type { Edit, State } from "./state.ts";
 
 export interface Reading {
@@ -27,19 +28,19 @@ export function reading(step: Step, view: View): Reading | null {
   );
   if (step.weights === null || heads.length === 0) return null;
   if (view.layer !== null) {
-    const before = step.layers.slice(0, view.layer).reduce((count, layer) => count + layer.weights.length, 0);
+    const before = sum(step.layers.slice(0, view.layer).map(({ weights }) => weights.length));
     return heads[before + view.head] ?? null;
   }
   if (heads.length === 1) return heads[0]!;
-  const mean = (j: number): number => heads.reduce((sum, each) => sum + each.contributions[j]!, 0) / heads.length;
+  const mean = (j: number): number => sum(heads.map(({ contributions }) => contributions[j]!)) / heads.length;
   return { weights: step.weights, scores: null, contributions: step.weights.map((_, j) => mean(j)) };
 }
 
 /**
- * The weights given for a step of this view, if a user set them and no later intervention replaces them; they show at
- * once, before the server answers.
+ * The weights given for a step of this view and for all of its `tokens`, if a user set them and no later intervention
+ * replaces them; they show at once, before the server answers.
  */
-export function givenRow(edit: Edit, step: number, view: View): number[] | null {
+export function givenRow(edit: Edit, step: number, view: View, tokens: number): number[] | null {
   const head = view.layer === null ? null : view.head;
   const meets = (one: number | null, other: number | null): boolean => one === null || other === null || one === other;
   const applies = (each: Intervention): boolean =>
@@ -49,21 +50,20 @@ export function givenRow(edit: Edit, step: number, view: View): number[] | null 
   const last = applied.at(-1);
   // Another sentence is read whatever the order is.
   if (last?.replace !== "weights" || applied.some((each) => each.replace === "sentence")) return null;
-  return last.layer === view.layer && last.head === head ? last.weights! : null;
+  return last.layer === view.layer && last.head === head && last.weights!.length === tokens ? last.weights! : null;
 }
 
 /** The rows of a heat map; a row without weights is null. */
 export function rows(decoded: Decoded, edit: Edit, view: View): (number[] | null)[] {
-  return decoded.steps.map((step, number) => {
-    const given = givenRow(edit, number, view);
-    return given?.length === decoded.source.length ? given : (reading(step, view)?.weights ?? null);
-  });
+  return decoded.steps.map(
+    (step, number) => givenRow(edit, number, view, decoded.source.length) ?? reading(step, view)?.weights ?? null,
+  );
 }
 
 /** The steps that an edit changes directly. */
 export function editedSteps(edit: Edit, count: number): Set<number> {
   const isEverywhere = edit.interventions.some((each) => each.step === null);
-  if (isEverywhere) return new Set(Array.from({ length: count }, (_, step) => step));
+  if (isEverywhere) return new Set(upTo(count));
   return new Set(edit.interventions.map((each) => each.step!));
 }
 

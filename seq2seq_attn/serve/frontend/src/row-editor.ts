@@ -5,7 +5,8 @@ import { html, nothing, type PropertyValues, svg, type TemplateResult } from "li
 import { withWeights } from "./edits.ts";
 import { END, share, spoken } from "./format.ts";
 import { partSize } from "./layout.ts";
-import { largest, Part, reveal } from "./part.ts";
+import { largest } from "./numbers.ts";
+import { Part, pointIn, reveal } from "./part.ts";
 import { Room } from "./room.ts";
 import "./scroll-box.ts";
 import { widest } from "./text-width.ts";
@@ -88,23 +89,19 @@ export class RowEditor extends Part {
 
   /** The token and weight below the pointer. */
   private at(event: PointerEvent, box: DOMRect): [number, number] {
-    const token = Math.floor(((event.clientX - box.left) / box.width) * this.tokens.length);
-    const weight = height.invert(TOP + HEIGHT - this.down(event, box));
-    return [Math.min(this.tokens.length - 1, Math.max(0, token)), Math.min(1, Math.max(0, weight))];
-  }
-
-  /** How far below the top of the drawing the pointer is, which is drawn larger in present mode. */
-  private down(event: PointerEvent, box: DOMRect): number {
-    return ((event.clientY - box.top) / box.height) * this.querySelector("svg")!.viewBox.baseVal.height;
+    const [x, y] = pointIn(this.querySelector("svg")!, event, box);
+    const token = Math.floor(x / this.barWidth);
+    return [Math.min(this.tokens.length - 1, Math.max(0, token)), height.invert(TOP + HEIGHT - y)];
   }
 
   private press(event: PointerEvent): void {
-    const box = this.querySelector("svg")!.getBoundingClientRect();
-    if (event.button !== 0 || this.down(event, box) > TOP + HEIGHT + 2) return;
+    const svg = this.querySelector("svg")!;
+    const box = svg.getBoundingClientRect();
+    if (event.button !== 0 || pointIn(svg, event)[1] > TOP + HEIGHT + 2) return;
     const [token] = this.at(event, box);
     // The page above may grow while weights change; the stroke keeps to where the bars stood when it began.
     this.stroke = { row: [...this.weights], given: new Map(), last: token, box };
-    this.querySelector("svg")!.setPointerCapture(event.pointerId);
+    svg.setPointerCapture(event.pointerId);
     this.querySelector<SVGElement>(`[data-token="${token}"]`)?.focus({ preventScroll: true });
     event.preventDefault();
     this.draw(event);

@@ -5,6 +5,7 @@ import { live } from "lit/directives/live.js";
 import type { ModelInfo } from "./api.ts";
 import type { Normalization } from "./controls.ts";
 import "./controls.ts";
+import { shortened } from "./format.ts";
 import { Part } from "./part.ts";
 import { isShown, presets } from "./presets.ts";
 import { readsText } from "./sent-files.ts";
@@ -40,27 +41,26 @@ export class SentenceForm extends Part {
   }
 
   protected override render(): TemplateResult {
-    const info = this.models.find((each) => each.name === this.state.models[0]) ?? this.models[0];
-    const language = info ? ` (${info.source} to ${info.target})` : "";
-    if (info && !readsText(info)) {
+    const info = this.first;
+    if (!readsText(info)) {
       return html`<source-file .info=${info} .source=${this.state.source}></source-file>
         <div class="line begin">${this.models.length < 2 ? nothing : this.choice()} ${this.options(nothing)}</div>`;
     }
     return html`<form class="sentence" @submit=${this.submit}>
       <div class="asked">
-        <textarea id="source" rows="1" spellcheck="false" dir="auto" lang=${info?.source ?? ""} aria-label="Sentence${language}"
+        <textarea id="source" rows="1" spellcheck="false" dir="auto" lang=${info.source} aria-label="Sentence (${info.source} to ${info.target})"
           @input=${this.type} @compositionend=${this.type} @keydown=${this.enter}></textarea>
         <button type="submit" class="main">Translate</button>
       </div>
       ${this.lines.length < 2 ? nothing : html`<p class="note"><label>${this.lines.length} lines, of which one is read:
         <select id="lines" @change=${this.chooseLine}>
-          ${this.lines.map((each, i) => html`<option value=${i} ?selected=${each === this.state.source}>${shortened(each)}</option>`)}
+          ${this.lines.map((each, i) => html`<option value=${i} ?selected=${each === this.state.source}>${shortened(each, 90)}</option>`)}
         </select></label></p>`}
       <div class="line begin">
         ${this.chips()} ${this.models.length < 2 ? nothing : this.choice()}
-        ${this.options(html`<div class="line">${this.examples(info)}
+        ${this.options(html`<div class="line">${this.examples(info.examples)}
           <label>Begin the translation with
-            <input id="prefix" lang=${info?.target ?? ""} autocomplete="off" .value=${this.typedPrefix()} @change=${this.force}></label>
+            <input id="prefix" lang=${info.target} autocomplete="off" .value=${this.typedPrefix()} @change=${this.force}></label>
         </div>`)}
       </div>
     </form>`;
@@ -69,7 +69,7 @@ export class SentenceForm extends Part {
   private options(ofText: TemplateResult | typeof nothing): TemplateResult {
     return html`<details class="options" ?open=${(this.isOpen ||= this.hasOptions())}><summary>Options</summary>
       ${ofText}
-      <translator-controls .state=${this.state} .search=${(this.models.find((each) => each.name === this.chosen[0]) ?? this.models[0]!).search} .heads=${this.heads} .normalization=${this.normalization}></translator-controls>
+      <translator-controls .state=${this.state} .search=${this.first.search} .heads=${this.heads} .normalization=${this.normalization}></translator-controls>
     </details>`;
   }
 
@@ -87,13 +87,12 @@ export class SentenceForm extends Part {
         ${this.names.get(each.name)}</label>`)}</fieldset>`;
   }
 
-  private examples(info: ModelInfo | undefined): TemplateResult | typeof nothing {
-    const examples = info?.examples ?? [];
+  private examples(examples: ModelInfo["examples"]): TemplateResult | typeof nothing {
     const example = examples.findIndex((each) => each.source === this.state.source);
     return examples.length === 0 ? nothing : html`<label>Example
       <select id="example" @change=${this.choose}>
         <option value="-1" ?selected=${example < 0}>choose a sentence of the test set</option>
-        ${examples.map((each, i) => html`<option value=${i} ?selected=${i === example}>${shortened(each.source)}</option>`)}
+        ${examples.map((each, i) => html`<option value=${i} ?selected=${i === example}>${shortened(each.source, 90)}</option>`)}
       </select></label>`;
   }
 
@@ -115,13 +114,18 @@ export class SentenceForm extends Part {
   }
 
   private get chosen(): string[] {
-    return this.state.models.length > 0 ? this.state.models : this.models.slice(0, 1).map((each) => each.name);
+    return this.state.models.length > 0 ? this.state.models : [this.first.name];
   }
 
-  /** The typed prefix, if all models have the same; what was chosen token by token shows in the translation. */
+  /** The chosen model that comes first, whose languages, examples and search the form has. */
+  private get first(): ModelInfo {
+    return this.models.find((each) => each.name === this.state.models[0]) ?? this.models[0]!;
+  }
+
+  /** The typed prefix of the first model; what was chosen token by token shows in the translation. */
   private typedPrefix(): string {
-    const [first] = this.chosen.map((name) => this.state.edits[name]?.prefix);
-    return typeof first === "string" ? first : "";
+    const prefix = this.state.edits[this.first.name]?.prefix;
+    return typeof prefix === "string" ? prefix : "";
   }
 
   private get textarea(): HTMLTextAreaElement {
@@ -148,8 +152,7 @@ export class SentenceForm extends Part {
 
   private choose(event: Event): void {
     const number = Number((event.target as HTMLSelectElement).value);
-    const info = this.models.find((each) => each.name === this.chosen[0]);
-    const example = info?.examples[number];
+    const example = this.first.examples[number];
     if (example) this.send(example.source);
   }
 
@@ -188,7 +191,5 @@ export class SentenceForm extends Part {
 
 const count = (parameters: number): string =>
   parameters < 1e6 ? `${Math.round(parameters / 1e3)} k` : `${(parameters / 1e6).toFixed(1)} M`;
-
-const shortened = (text: string): string => (text.length <= 90 ? text : `${text.slice(0, 88)} …`);
 
 customElements.define("sentence-form", SentenceForm);

@@ -1,7 +1,9 @@
 /** The sentences in a field, one on each line, of which one at a time is read. */
 
+export const wordsIn = (line: string): string[] => line.split(/\s+/).filter(Boolean);
+
 /** A line without white space at its ends, and with single blanks in it. */
-export const plain = (line: string): string => line.replace(/\s+/g, " ").trim();
+export const plain = (line: string): string => wordsIn(line).join(" ");
 
 /** The lines of a text that are not blank. */
 export const linesOf = (text: string): string[] => text.split(/[\n\r\u2028\u2029]+/).map(plain).filter(Boolean);

@@ -2,9 +2,9 @@
 
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { fixed } from "./format.ts";
-import { sum, upTo } from "./numbers.ts";
+import { sum } from "./numbers.ts";
 import { Part } from "./part.ts";
-import { shades } from "./shades.ts";
+import { cells } from "./shades.ts";
 import "./source-picture.css";
 
 const FOG = 0.84; // opacity over a cell without weight
@@ -103,13 +103,12 @@ export class SourcePicture extends Part {
     const [height, width] = seen.shape;
     const columns = (weights?.length ?? grid) / grid;
     const most = Math.max(...(weights ?? [0])) || 1;
-    const fog = shades((weights ?? []).map((weight) => FOG * (1 - weight / most)), grid);
+    const fog = cells((weights ?? []).map((weight) => FOG * (1 - weight / most)), grid, "fog");
     const outline = (name: string, [first, end]: readonly [number, number], of: number): TemplateResult => svg`
       <rect class=${name} x=${(first / of) * width} width=${((end - first) / of) * width} height=${height} />`;
     return html`<svg class="seen" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" role="img"
         aria-label="The source, clear where the step read it"><use href="#seen-${seen.id}" />
-      <g transform="scale(${width / columns} ${height / grid})">${fog.map(([opacity, path]) => svg`
-        <path class="fog" fill-opacity=${opacity} d=${path} />`)}</g>
+      <g transform="scale(${width / columns} ${height / grid})">${fog}</g>
       ${isLarge ? ranges(this.gold[this.focusStep] ?? []).map((range) => outline("gold", range, seen.positions)) : nothing}
       ${isLarge && weights && seen.audio ? outline("span", span(weights), weights.length) : nothing}</svg>`;
   }
@@ -123,8 +122,7 @@ export class SourcePicture extends Part {
   private choice({ token, weights }: Row, step: number, most: number): TemplateResult {
     const shown = this.grid > 1 ? this.picture(weights, false) : html`
       <svg class="strip" viewBox="0 0 ${weights?.length ?? 1} 1" preserveAspectRatio="none" aria-hidden="true">${
-        shades((weights ?? []).map((weight) => weight / most), 1).map(([opacity, path]) => svg`
-          <path class="cell" fill-opacity=${opacity} d=${path} />`)}</svg>`;
+        cells((weights ?? []).map((weight) => weight / most), 1)}</svg>`;
     return html`<button type="button" aria-pressed=${step === this.focusStep} @click=${() => this.choose(step, weights)}>
       <bdi>${token}</bdi>${shown}</button>`;
   }
@@ -151,10 +149,10 @@ export class SourcePicture extends Part {
   /** Arrow keys choose a step without playing it. */
   private move(event: KeyboardEvent): void {
     const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
-    const step = upTo(this.rows.length)[this.focusStep + (by ?? 0)];
     if (by === undefined) return;
     event.preventDefault();
-    if (step === undefined) return;
+    const step = this.focusStep + by;
+    if (!this.rows[step]) return;
     this.ask("focus-step", { model: this.model, step });
     this.querySelectorAll<HTMLElement>("button")[step]?.focus();
   }

@@ -2,6 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { Part } from "./part.ts";
+import { wordsIn } from "./sentences.ts";
 
 export class SourceTokens extends Part {
   static override properties = {
@@ -29,7 +30,7 @@ export class SourceTokens extends Part {
   }
 
   private change(event: Event): void {
-    this.send((event.target as HTMLInputElement).value.split(/\s+/).filter(Boolean));
+    this.send(wordsIn((event.target as HTMLInputElement).value));
   }
 
   private send(tokens: string[]): void {

@@ -35,7 +35,7 @@ export interface State {
 }
 
 /** What was read from a link, and for the reader, what was not. */
-export interface Reading {
+export interface FromLink {
   state: State;
   unread: readonly string[];
 }
@@ -77,10 +77,9 @@ export function writeState(state: State): string {
   const query = new URLSearchParams();
   if (state.source) query.set("source", state.source);
   for (const name of state.models) query.append("model", name);
-  for (const name of ["beam", "penalty", "topP", "seed"] as const) {
+  for (const name of ["beam", "penalty", "temperature", "topP", "seed"] as const) {
     if (state[name] !== initial[name]) query.set(name, String(state[name]));
   }
-  if (state.temperature !== null) query.set("temperature", String(state.temperature));
   if (state.layer !== null) query.set("head", `${state.layer}.${state.head}`);
   if (state.focus) query.set("step", `${state.focus.step}@${state.focus.model}`);
   const edits = Object.entries(state.edits).filter(([, edit]) => isEdited(edit));
@@ -89,7 +88,7 @@ export function writeState(state: State): string {
 }
 
 /** The state of a fragment, and what of it could not be read; that, and what is missing, has its default. */
-export function parseState(fragment: string): Reading {
+export function parseState(fragment: string): FromLink {
   const [tab, text = ""] = splitOnce(fragment, "?");
   const link = new Link(new URLSearchParams(text));
   if (tab === "walk") return { state: { ...defaults(), tab, walk: parseWalk(link) }, unread: link.finish() };
@@ -107,7 +106,7 @@ export function parseState(fragment: string): Reading {
     models: link.all("model"),
     beam: rounded(link.number("beam", 1, 32, initial.beam)),
     penalty: link.number("penalty", 0, 10, initial.penalty),
-    temperature: link.has("temperature") ? link.number("temperature", 0.01, 100, 1) : null,
+    temperature: link.number("temperature", 0.01, 100, initial.temperature),
     topP: link.number("topP", 0.001, 1, initial.topP),
     seed: Math.round(link.number("seed", 0, 2 ** 31, initial.seed)),
     layer,
@@ -122,7 +121,7 @@ export function parseState(fragment: string): Reading {
 }
 
 /** The state without the models that nobody serves, and which ones these are. */
-export function ofServed(state: State, served: readonly string[]): Reading {
+export function ofServed(state: State, served: readonly string[]): FromLink {
   const { models, focus, edits } = state;
   const isServed = (name: string): boolean => served.includes(name);
   const named = [...models, ...(focus ? [focus.model] : []), ...Object.keys(edits)];

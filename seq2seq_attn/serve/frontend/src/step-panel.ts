@@ -5,6 +5,7 @@ import type { Intervention, ModelInfo, Step } from "./api.ts";
 import { END, few, share, spoken } from "./format.ts";
 import { meter } from "./meter.ts";
 import "./nearest-pairs.ts";
+import { sum } from "./numbers.ts";
 import { Part } from "./part.ts";
 import { comparable, givenRow, reading, type Reading, type View } from "./reading.ts";
 import { readsText } from "./sent-files.ts";
@@ -38,8 +39,8 @@ export class StepPanel extends Part {
     if (!decoded || !step) return nothing;
     const { info } = this.pane;
     const found = reading(step, this.view);
-    const given = givenRow(this.pane.edit, this.step, this.view);
-    const shown = found && given?.length === decoded.source.length ? { ...found, weights: given } : found;
+    const given = givenRow(this.pane.edit, this.step, this.view, decoded.source.length);
+    const shown = found && given ? { ...found, weights: given } : found;
     return html`<h3>Step ${this.step + 1}: <bdi lang=${info.target}>${step.token}</bdi>
         <small>${this.glossOf(step.token)}p = ${share(Math.exp(step.log_probability))}</small></h3>
       <div class="step">
@@ -85,7 +86,7 @@ export class StepPanel extends Part {
   }
 
   private whyNoScores(): string {
-    const isMean = this.view.layer === null && this.pane.info.heads.reduce((sum, heads) => sum + heads, 0) > 1;
+    const isMean = this.view.layer === null && sum(this.pane.info.heads) > 1;
     return isMean ? "A mean of several heads has no scores; choose one head to see them." : "These weights come from no scores.";
   }
 

@@ -38,7 +38,7 @@ export class TranslationRows extends Part {
 
   protected override render(): TemplateResult | typeof nothing {
     const lines = this.panes.flatMap((pane): Line[] => {
-      const name = this.names.get(pane.info.name) ?? pane.info.name;
+      const name = this.names.get(pane.info.name)!;
       const { base, changed } = pane;
       return [
         { pane, name, kind: "base", decoded: base, isCurrent: changed === null },
@@ -61,8 +61,7 @@ export class TranslationRows extends Part {
   }
 
   private row({ pane, name, kind, decoded, isCurrent }: Line, cells: readonly (Cell | null)[] = []): TemplateResult {
-    const last = (decoded?.steps.length ?? 1) - 1; // a shorter translation has no token at a later step
-    const own = this.focusPlace?.model === pane.info.name ? Math.min(this.focusPlace.step, last) : null;
+    const own = this.focusPlace?.model === pane.info.name ? this.focusPlace.step : null;
     if (!decoded) {
       return html`<tr class="none"><th scope="row">${name}</th>
         <td colspan="99"><small>${kind === "changed" ? "nothing is changed yet" : pane.busy > 0 ? "translating …" : ""}</small></td></tr>`;
@@ -93,7 +92,7 @@ export class TranslationRows extends Part {
   private invite(): TemplateResult | null {
     const pane = this.panes.find(({ info }) => info.name === this.focusPlace?.model);
     if (!pane?.base || pane.changed) return null;
-    const step = pane.base.steps[Math.min(this.focusPlace!.step, pane.base.steps.length - 1)];
+    const step = pane.base.steps[this.focusPlace!.step];
     const found = step?.weights ? invitation(pane.base.source, step.weights) : null;
     if (!found) return null;
     const word = (place: number): TemplateResult => html`<b lang=${pane.info.source}>${pane.base!.source[place]}</b>`;
@@ -125,14 +124,6 @@ export class TranslationRows extends Part {
     next.focus();
     next.click();
   }
-}
-
-/** The step of `other` in the same column as a step of `own`, or the nearest one before it. */
-export function sameColumn(own: Decoded, step: number, other: Decoded): number {
-  const [first, second] = aligned([own, other].map(tokensOf));
-  const column = first!.findIndex((cell) => cell?.step === step);
-  const before = second!.slice(0, column + 1).findLast((cell) => cell !== null);
-  return before?.step ?? 0;
 }
 
 customElements.define("translation-rows", TranslationRows);

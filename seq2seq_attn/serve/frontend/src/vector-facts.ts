@@ -1,6 +1,7 @@
 /** What is said of one vector: how far it moves when a word is exchanged. */
 
 import { END } from "./format.ts";
+import { sum } from "./numbers.ts";
 
 export interface VectorFacts {
   mean: number;
@@ -13,5 +14,5 @@ export function factsOf(source: readonly string[], changes: readonly number[]): 
   const words = changes.map((change, place) => ({ token: source[place]!, change })).filter(({ token }) => token !== END && /[\p{L}\p{N}]/u.test(token));
   if (words.length === 0) return null;
   const sorted = [...words].sort((a, b) => a.change - b.change);
-  return { mean: words.reduce((sum, { change }) => sum + change, 0) / words.length, least: sorted[0]!, most: sorted.at(-1)! };
+  return { mean: sum(words.map(({ change }) => change)) / words.length, least: sorted[0]!, most: sorted.at(-1)! };
 }

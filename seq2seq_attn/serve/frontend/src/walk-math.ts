@@ -1,5 +1,7 @@
 /** The scorers and normalizers of the package that have a closed form, for a query and keys of two numbers each. */
 
+import { sum } from "./numbers.ts";
+
 export type Vector = readonly number[];
 
 /** Numbers that a scorer has beside query and key; matrices are listed row by row. */
@@ -17,10 +19,9 @@ export interface WalkScorer {
   score: (query: Vector, keys: readonly Vector[], parameters: readonly Vector[]) => number[];
 }
 
-const dot = (a: Vector, b: Vector): number => a.reduce((sum, each, i) => sum + each * b[i]!, 0);
+const dot = (a: Vector, b: Vector): number => sum(a.map((each, i) => each * b[i]!));
 const norm = (a: Vector): number => Math.sqrt(dot(a, a));
-const sum = (...vectors: readonly Vector[]): number[] =>
-  vectors[0]!.map((_, i) => vectors.reduce((total, each) => total + each[i]!, 0));
+const added = (...vectors: readonly Vector[]): number[] => vectors[0]!.map((_, i) => sum(vectors.map((each) => each[i]!)));
 
 /** A matrix, row by row, times a vector. */
 function times(matrix: Vector, vector: Vector): number[] {
@@ -52,7 +53,7 @@ function unit(a: Vector): number[] {
   return a.map((each) => each / (length > 1e-8 ? length : 1));
 }
 
-const additive: Pairwise = (q, k, [w, u, b, v]) => dot(v!, tanh(sum(times(w!, q), times(u!, k), b!)));
+const additive: Pairwise = (q, k, [w, u, b, v]) => dot(v!, tanh(added(times(w!, q), times(u!, k), b!)));
 
 /** By the names that they have in a configuration. */
 export const SCORERS: Readonly<Record<string, WalkScorer>> = {
@@ -67,7 +68,7 @@ export const SCORERS: Readonly<Record<string, WalkScorer>> = {
   ),
   cosine: pairwise("q · k / (|q| |k| τ)", "Graves et al. 2014, eq. 5 and 6", [vector("τ", [0.5])], (q, k, [t]) => dot(unit(q), unit(k)) / t![0]!),
   negative_squared_distance: pairwise("−|q − k|² / τ", "Kim et al. 2021", [vector("τ", [1])], (q, k, [t]) => {
-    const difference = sum(q, k.map((each) => -each));
+    const difference = added(q, k.map((each) => -each));
     return -dot(difference, difference) / t![0]!;
   }),
   additive: pairwise("v · tanh(W q + U k + b)", "Bahdanau et al. 2015, A.1.2", [W, U, B, V], additive),
@@ -82,7 +83,7 @@ export const SCORERS: Readonly<Record<string, WalkScorer>> = {
   mlp: pairwise(
     "v · tanh(W₂ tanh(W q + U k + b) + b₂)", "Bahdanau et al. 2015, sec. 3.1",
     [W, U, B, matrix("W₂", [1, -0.5, 0.5, 1]), vector("b₂", [0, 0]), V],
-    (q, k, [w, u, b, w2, b2, v]) => dot(v!, tanh(sum(times(w2!, tanh(sum(times(w!, q), times(u!, k), b!))), b2!))),
+    (q, k, [w, u, b, w2, b2, v]) => dot(v!, tanh(added(times(w2!, tanh(added(times(w!, q), times(u!, k), b!))), b2!))),
   ),
   location: {
     equation: "w_j · q at position j",
@@ -110,7 +111,7 @@ export const NORMALIZERS: Readonly<Record<string, WalkNormalizer>> = {
 function softmax(scores: Vector, temperature: number): number[] {
   const most = Math.max(...scores);
   const parts = scores.map((e) => Math.exp((e - most) / temperature));
-  const all = total(parts);
+  const all = sum(parts);
   return parts.map((part) => part / all);
 }
 
@@ -132,8 +133,8 @@ function entmax15(scores: Vector): number[] {
   let threshold = -1;
   for (let k = 1; k <= ordered.length; k++) {
     const top = ordered.slice(0, k);
-    const mean = top.reduce((a, b) => a + b, 0) / k;
-    const deviations = top.reduce((total, each) => total + (each - mean) ** 2, 0);
+    const mean = sum(top) / k;
+    const deviations = sum(top.map((each) => (each - mean) ** 2));
     const own = mean - Math.sqrt(Math.max(0, (1 - deviations) / k));
     if (own <= ordered[k - 1]!) threshold = own;
   }
@@ -142,19 +143,17 @@ function entmax15(scores: Vector): number[] {
 
 /** C = Σ_j a_j v_j. */
 export const context = (weights: Vector, values: readonly Vector[]): number[] =>
-  values[0]!.map((_, i) => weights.reduce((total, weight, j) => total + weight * values[j]![i]!, 0));
+  values[0]!.map((_, i) => sum(weights.map((weight, j) => weight * values[j]![i]!)));
 
 /** 0, a_1 v_1, a_1 v_1 + a_2 v_2, ...: where the arrows a_j v_j begin and end when they are put head to tail; the last is C. */
 export function partialSums(weights: Vector, values: readonly Vector[]): number[][] {
   const sums = [values[0]!.map(() => 0)];
-  values.forEach((value, j) => sums.push(sum(sums[j]!, value.map((each) => weights[j]! * each))));
+  values.forEach((value, j) => sums.push(added(sums[j]!, value.map((each) => weights[j]! * each))));
   return sums;
 }
 
-export const total = (values: Vector): number => values.reduce((a, b) => a + b, 0);
-
 /** Whether C is a mean of the values under these weights. */
-export const isMean = (weights: Vector): boolean => Math.abs(total(weights) - 1) < 5e-4;
+export const isMean = (weights: Vector): boolean => Math.abs(sum(weights) - 1) < 5e-4;
 
 /** The normalizer that gives these weights for these scores; null if none does. */
 export function normalizerOf(scores: Vector, weights: Vector): string | null {

@@ -1,9 +1,10 @@
 /** The query, the keys and the context as arrows in a plane; C is also shown as the sum of the arrows a_j v_j. */
 
-import { scaleLinear } from "d3-scale";
+import { type ScaleLinear, scaleLinear } from "d3-scale";
 import { html, nothing, svg, type TemplateResult } from "lit";
+import { fixed } from "./format.ts";
 import { labelPlaces } from "./labels.ts";
-import { Part } from "./part.ts";
+import { Part, pointIn } from "./part.ts";
 import { textWidth } from "./text-width.ts";
 import { partialSums, type Vector } from "./walk-math.ts";
 
@@ -72,11 +73,11 @@ export class WalkPlane extends Part {
     this.added = null;
   }
 
-  private get x(): (value: number) => number {
+  private get x(): ScaleLinear<number, number> {
     return scaleLinear([-this.reach, this.reach], [PAD, SIZE - PAD]);
   }
 
-  private get y(): (value: number) => number {
+  private get y(): ScaleLinear<number, number> {
     return scaleLinear([-this.reach, this.reach], [SIZE - PAD, PAD]);
   }
 
@@ -99,7 +100,7 @@ export class WalkPlane extends Part {
   }
 
   private summary(): string {
-    const [a, b] = this.context.map((each) => each.toFixed(2).replace("-", "−"));
+    const [a, b] = this.context.map((each) => fixed(each, 2));
     return `The keys as arrows in a plane, and their weighted sum C = (${a}, ${b})${this.isFixed ? "" : "; the sliders move them, too"}`;
   }
 
@@ -152,10 +153,9 @@ export class WalkPlane extends Part {
 
   private move(event: PointerEvent): void {
     if (this.dragged === null) return;
-    const box = this.querySelector("svg")!.getBoundingClientRect();
-    const unit = (2 * this.reach) / (box.width * (1 - (2 * PAD) / SIZE)); // of the axes, for a pixel of the window
-    const near = (pixels: number): number => Math.max(-this.reach, Math.min(this.reach, Math.round(20 * unit * pixels) / 20));
-    const vector = [near(event.clientX - box.left - box.width / 2), near(box.top + box.height / 2 - event.clientY)];
+    const [x, y] = pointIn(this.querySelector("svg")!, event);
+    const near = (value: number): number => Math.max(-this.reach, Math.min(this.reach, Math.round(20 * value) / 20));
+    const vector = [near(this.x.invert(x)), near(this.y.invert(y))];
     this.dispatchEvent(new CustomEvent("move-vector", { detail: { place: this.dragged, vector }, bubbles: true }));
   }
 

@@ -2,12 +2,13 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { live } from "lit/directives/live.js";
+import { barTable } from "./bar-table.ts";
 import { figureButtons, saveJson } from "./download.ts";
-import { few, fixed, share } from "./format.ts";
-import { meter } from "./meter.ts";
+import { few, fixed, percent, share } from "./format.ts";
+import { sum } from "./numbers.ts";
 import { Part } from "./part.ts";
 import "./walk.css";
-import { context, isMean, NORMALIZERS, type Parameter, partialSums, reachOf, SCORERS, total, type Vector } from "./walk-math.ts";
+import { context, isMean, NORMALIZERS, type Parameter, partialSums, reachOf, SCORERS, type Vector } from "./walk-math.ts";
 import { REACH, type WalkPlane } from "./walk-plane.ts";
 import { type Given, hasPlane, initialParameters, walkDefaults, type WalkState, wordsOf } from "./walk-state.ts";
 
@@ -116,7 +117,7 @@ export class WalkPage extends Part {
   }
 
   private scores(scores: Vector): TemplateResult {
-    return this.bars("score e", scores, Math.max(...scores.map(Math.abs), 1e-9), few, "e");
+    return barTable({ word: "word", value: "score e" }, wordsOf(this.state), scores, few);
   }
 
   private parameter(parameter: Parameter, place: number): TemplateResult {
@@ -145,16 +146,9 @@ export class WalkPage extends Part {
         ${known.hasTemperature ? html`<label class="slider">Temperature τ <input type="range" id="tau" min="0.1" max="5" step="0.1" .value=${String(state.temperature)}
           @input=${(event: Event) => this.change({ temperature: Number((event.target as HTMLInputElement).value) })}><output>${state.temperature}</output></label>` : nothing}
         <span class="equation">${subscripts(known.equation)}</span></div>
-      ${this.bars("weight a", weights, 1, share, "a", total(weights))}
-      ${isMean(weights) ? nothing : html`<p class="note">These weights sum to ${total(weights).toFixed(2)}, as each is computed on its own. So C is a sum
+      ${barTable({ word: "word", value: "weight a", sum: "sum" }, wordsOf(state), weights, share)}
+      ${isMean(weights) ? nothing : html`<p class="note">These weights sum to ${sum(weights).toFixed(2)}, as each is computed on its own. So C is a sum
         but no weighted mean, and may lie outside the states.</p>`}`;
-  }
-
-  private bars(title: string, values: Vector, most: number, format: (value: number) => string, name: string, sum: number | null = null): TemplateResult {
-    return html`<table class="numbers" data-name=${name}><thead><tr><th scope="col">word</th><th scope="col">${title}</th><th></th></tr></thead>
-      <tbody>${values.map((value, j) => html`<tr><th scope="row">${wordsOf(this.state)[j]}</th><td><data value=${value}>${format(value)}</data></td>
-        <td class="bar">${meter(Math.abs(value) / most, value < 0 ? "negative" : "")}</td></tr>`)}</tbody>
-      ${sum === null ? nothing : html`<tfoot><tr><th scope="row">sum</th><td><data value=${sum}>${share(sum)}</data></td><td></td></tr></tfoot>`}</table>`;
   }
 
   private adding(value: string): TemplateResult {
@@ -175,8 +169,6 @@ export class WalkPage extends Part {
         ${found ? html`= <strong>[${found.map((each, i) => html`${i > 0 ? "  " : ""}<data class="c" value=${each}>${fixed(each, 3)}</data>`)}]</strong>` : nothing}</p>`;
   }
 }
-
-const percent = (part: number): string => `${Math.round(100 * part)} %`;
 
 /** An equation whose letters after _ stand below the line. */
 const subscripts = (equation: string): (string | TemplateResult)[] =>

@@ -5,6 +5,7 @@ import type { ReadAs } from "./api.ts";
 import { UNKNOWN } from "./format.ts";
 import { Part } from "./part.ts";
 import { tokensOf } from "./reading.ts";
+import { wordsIn } from "./sentences.ts";
 import type { Pane } from "./session.ts";
 import "./words-read.css";
 
@@ -26,12 +27,8 @@ export class WordsRead extends Part {
 
   protected override render(): TemplateResult[] {
     const known = this.panes.filter((pane) => pane.base && !pane.isOutdated("base"));
-    const groups = grouped(known.map((pane) => [this.nameOf(pane), pane.base!.read_as]));
+    const groups = grouped(known.map((pane) => [this.names.get(pane.info.name)!, pane.base!.read_as]));
     return [...groups.map((group) => this.group(group, groups.length > 1)), ...this.beginnings()];
-  }
-
-  private nameOf({ info }: Pane): string {
-    return this.names.get(info.name) ?? info.name;
   }
 
   private group({ names, words }: Group, isNamed: boolean): TemplateResult {
@@ -80,7 +77,7 @@ export function grouped(models: readonly (readonly [string, readonly ReadAs[]])[
 
 /** The sentence with another word, or several, in a place. */
 export function withWord(sentence: string, place: number, word: string): string {
-  return sentence.trim().split(/\s+/).map((each, i) => (i === place ? word : each)).join(" ");
+  return wordsIn(sentence).map((each, i) => (i === place ? word : each)).join(" ");
 }
 
 /** The tokens that were read of a typed beginning: the first ones that have its letters; null if none do. */

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { ModelInfo } from "../src/api.ts";
 import { movedWeight } from "../src/edits.ts";
-import { invitation, openingStep } from "../src/invitation.ts";
+import { invitation } from "../src/invitation.ts";
 import { centers, nearest, partSize, widthOfSides } from "../src/layout.ts";
 import { isShown, presets } from "../src/presets.ts";
 import { defaults } from "../src/state.ts";
@@ -44,10 +44,6 @@ describe("the first thing to drag", () => {
     expect(invitation(source, [0, 0, 0, 0.6, 0.4])).toBeNull();
     expect(invitation(source, [0, 0, 0, 0.4, 0.6])).toBeNull();
     expect(invitation(["ha", "ha", "<unk>", "</s>"], [1, 0, 0, 0])).toBeNull();
-  });
-
-  test("is at the second step, or at the only one", () => {
-    expect([openingStep(1), openingStep(2), openingStep(9)]).toEqual([0, 1, 1]);
   });
 
   test("gives the weight of one word to the other, and leaves the sum", () => {

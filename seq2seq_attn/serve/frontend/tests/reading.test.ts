@@ -9,7 +9,7 @@ const layer = (...weights: number[][]): LayerReading => ({ weights, scores: weig
 const step = (layers: LayerReading[], weights: number[] | null): Step => ({ token: "a", log_probability: -1, weights, layers, likely: [] });
 const TWO_LAYERS = step([layer([0.5, 0.5]), layer([1, 0], [0.2, 0.8])], [0.6, 0.4]);
 const given = (more: Partial<Intervention>): Intervention => ({ replace: "weights", step: 1, layer: null, head: null, weights: [0, 1], ...more });
-const shown = (...interventions: Intervention[]): number[] | null => givenRow({ ...NO_EDIT, interventions }, 1, { layer: null, head: 0 });
+const shown = (...interventions: Intervention[]): number[] | null => givenRow({ ...NO_EDIT, interventions }, 1, { layer: null, head: 0 }, 2);
 
 describe("a step", () => {
   test("is read by the chosen head of the chosen layer", () => {
@@ -40,6 +40,7 @@ describe("given weights", () => {
     ["one head of the mean", { layer: 0, head: 0 }],
     ["what a later mean replaces", { replace: "mean" }],
     ["another sentence", { replace: "sentence" }],
+    ["other source tokens", { weights: [0, 1, 0] }],
   ])("are not those of %s", (_, change) => expect(shown(given(change))).toBeNull());
 });
 

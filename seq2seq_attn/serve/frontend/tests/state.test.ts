@@ -39,6 +39,7 @@ describe("a malformed address", () => {
   test.each([
     ["translate?beam=0&seed=-1&topP=2&penalty=x&head=a.b&step=1", ["head=a.b", "beam=0", "penalty=x", "topP=2", "seed=-1", "step=1"]],
     ["translate?beam=1e9&edits={&step=x@m", ["beam=1e9", "step=x@m", "edits={"]],
+    ["translate?temperature=hot", ["temperature=hot"]],
     ["translate?edits=[]", ["edits=[]"]],
     ["translate?edits=null", ["edits=null"]],
     ["translate?temperatur=2", ["temperatur"]],

@@ -2,6 +2,7 @@
 
 import { END } from "../format.ts";
 import { sum, upTo } from "../numbers.ts";
+import { wordsIn } from "../sentences.ts";
 import type { Seen, SeenData } from "../source-picture.ts";
 import { byId } from "./page.ts";
 
@@ -69,8 +70,6 @@ interface Shown {
   styles: Record<string, number>;
   glosses: Record<string, string>;
 }
-
-export const words = (line: string): string[] => line.split(/\s+/).filter(Boolean);
 
 async function inflate(base64: string): Promise<ArrayBuffer> {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
@@ -147,7 +146,7 @@ export class Corpus {
       return { source: own.source[place]!, target: own.target[place]!, sourceWords: own.sourceWords[place]!, targetWords: own.targetWords[place]! };
     }
     const pair = this.pairs[place]!;
-    const [source, target] = [[...words(pair.source), END], [...words(pair.reference), END]];
+    const [source, target] = [[...wordsIn(pair.source), END], [...wordsIn(pair.reference), END]];
     return { source, target, sourceWords: upTo(source.length), targetWords: upTo(target.length) };
   }
 

@@ -4,9 +4,11 @@ import { html, nothing, type TemplateResult } from "lit";
 import { figureButtons } from "../download.ts";
 import { fixed } from "../format.ts";
 import "../heat-map.ts";
-import { largest, Part } from "../part.ts";
+import { largest } from "../numbers.ts";
+import { Part } from "../part.ts";
 import type { Seen } from "../source-picture.ts";
-import { type Corpus, type View, words } from "./corpus.ts";
+import { wordsIn } from "../sentences.ts";
+import type { Corpus, View } from "./corpus.ts";
 import type { Row, Shown } from "./merge.ts";
 import "../source-picture.ts";
 
@@ -14,7 +16,7 @@ type Glosses = ReadonlyMap<string, string>;
 
 /** A line of text with glosses under its words. */
 export function glossed(line: string, glosses: Glosses): (TemplateResult | string)[] {
-  return words(line).map((word) =>
+  return wordsIn(line).map((word) =>
     glosses.has(word) ? html`<ruby>${word}<rt lang="en">${glosses.get(word)}</rt></ruby> ` : `${word} `);
 }
 

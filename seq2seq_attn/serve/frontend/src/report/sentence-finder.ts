@@ -5,7 +5,8 @@ import { fixed } from "../format.ts";
 import { Part } from "../part.ts";
 import type { Filters } from "./address.ts";
 import { upTo } from "../numbers.ts";
-import { type Corpus, words } from "./corpus.ts";
+import { wordsIn } from "../sentences.ts";
+import type { Corpus } from "./corpus.ts";
 
 const ORDERS: Record<string, string> = { line: "as in the test set", up: "lowest score first", down: "highest score first" };
 
@@ -14,14 +15,14 @@ const isWithin = (value: number, low: string, high: string): boolean =>
 
 /** The places of the pairs that match. */
 function found(corpus: Corpus, { search, shortest, longest, scored, lowest, highest, order }: Filters): number[] {
-  const wanted = words(search.toLowerCase());
+  const wanted = wordsIn(search.toLowerCase());
   const scoreOf = (place: number): number => corpus.scoreOf(scored, place) ?? 0;
   const isScored = corpus.arms.includes(scored);
   const places = upTo(corpus.pairs.length).filter((place) => {
     const { source, reference } = corpus.pairs[place]!;
     const texts = [source, reference, ...corpus.arms.map((arm) => corpus.translationOf(arm, place))].join(" ").toLowerCase();
     return wanted.every((word) => texts.includes(word))
-      && isWithin(words(source).length, shortest, longest)
+      && isWithin(wordsIn(source).length, shortest, longest)
       && (!isScored || isWithin(scoreOf(place), lowest, highest));
   });
   if (isScored && order !== "line") places.sort((a, b) => (scoreOf(a) - scoreOf(b)) * (order === "up" ? 1 : -1));
@@ -57,7 +58,7 @@ export class SentenceFinder extends Part {
     const { line, source } = this.corpus.pairs[place]!;
     const score = this.corpus.scoreOf(this.filters.scored, place);
     const seen = this.corpus.seenOf(place);
-    const length = seen === null ? `${words(source).length} words` : seen.seconds === null ? `${seen.positions} positions` : `${fixed(seen.seconds, 1)} s`;
+    const length = seen === null ? `${wordsIn(source).length} words` : seen.seconds === null ? `${seen.positions} positions` : `${fixed(seen.seconds, 1)} s`;
     return [line, length, ...(score === undefined ? [] : [fixed(score, 1)]), source].join(" · ");
   }
 

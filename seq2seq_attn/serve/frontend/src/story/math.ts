@@ -2,6 +2,8 @@
 
 import { aligned, type Cell } from "../align.ts";
 import type { ModelInfo } from "../api.ts";
+import { sum } from "../numbers.ts";
+import { wordsIn } from "../sentences.ts";
 import type { Texts } from "./en.ts";
 import { EN } from "./en.ts";
 import { ZH } from "./zh.ts";
@@ -21,7 +23,7 @@ export function languageOf(wanted: readonly string[]): Language {
 export const filled = (text: Texts[keyof Texts], values: Readonly<Record<string, string | number>>): string =>
   text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 
-const headsOf = (model: ModelInfo): number => model.heads.reduce((sum, each) => sum + each, 0);
+const headsOf = (model: ModelInfo): number => sum(model.heads);
 
 /** The models that play a part; null where none can. */
 export interface Cast {
@@ -40,8 +42,6 @@ export function castOf(models: readonly ModelInfo[]): Cast {
     transformer: models.find((each) => each.kind === "transformer") ?? null,
   };
 }
-
-export const wordsIn = (text: string): string[] => text.split(" ").filter((word) => word !== "");
 
 /** A translation, in columns below its reference. */
 export interface Compared {
@@ -63,4 +63,4 @@ export function selfWeights(vectors: readonly Vector[], head: number | null, tem
 
 /** The mean of the maps of several heads. */
 export const meanOf = (heads: readonly (readonly Vector[])[]): number[][] =>
-  heads[0]!.map((row, i) => row.map((_, j) => heads.reduce((sum, head) => sum + head[i]![j]!, 0) / heads.length));
+  heads[0]!.map((row, i) => row.map((_, j) => sum(heads.map((head) => head[i]![j]!)) / heads.length));

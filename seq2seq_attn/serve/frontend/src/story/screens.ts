@@ -2,18 +2,20 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import "../bands.ts";
+import { barTable } from "../bar-table.ts";
 import type { Decoded, ModelInfo, SelfAttention, ValuePlane } from "../api.ts";
 import { few, fixed, share } from "../format.ts";
 import "../heat-map.ts";
-import { meter } from "../meter.ts";
-import { largest } from "../part.ts";
+import { largest, upTo } from "../numbers.ts";
 import { reading, tokensOf, viewOf } from "../reading.ts";
+import { wordsIn } from "../sentences.ts";
 import { defaults, type State, writeState } from "../state.ts";
-import { context, NORMALIZERS, partialSums, reachOf, total, type Vector } from "../walk-math.ts";
+import { context, NORMALIZERS, partialSums, reachOf } from "../walk-math.ts";
+import { temperatureSlider } from "../temperature.ts";
 import type { WalkPlane } from "../walk-plane.ts";
 import { type WalkState, walkDefaults, walkOf, wordsOf } from "../walk-state.ts";
 import type { Texts } from "./en.ts";
-import { type Cast, compared, filled, meanOf, selfWeights, wordsIn } from "./math.ts";
+import { type Cast, compared, filled, meanOf, selfWeights } from "./math.ts";
 
 /** What a reader chose on the screens. */
 export interface Choice {
@@ -60,18 +62,6 @@ function choices(label: string, names: readonly string[], chosen: number, langua
     <button type="button" lang=${language} aria-pressed=${place === chosen} @click=${() => choose(place)}>${name}</button>`)}</div>`;
 }
 
-/** A number for each word, as bars. */
-function bars(story: Story, title: string, words: readonly string[], values: Vector, format: (value: number) => string, sum = false): TemplateResult {
-  const most = sum ? 1 : Math.max(...values.map(Math.abs), 1e-9);
-  const highest = largest(values);
-  return html`<table class="numbers">
-    <thead><tr><th scope="col">${story.texts.word}</th><th scope="col">${title}</th><th></th></tr></thead>
-    <tbody>${values.map((value, j) => html`<tr class=${j === highest ? "highest" : ""}><th scope="row" lang=${story.cast.attention!.source}>${words[j]}</th>
-      <td><data value=${value}>${format(value)}</data></td><td class="bar">${meter(Math.abs(value) / most, value < 0 ? "negative" : "")}</td></tr>`)}</tbody>
-    ${sum ? html`<tfoot><tr><th scope="row">${story.texts.sum}</th><td><data value=${total(values)}>${share(total(values))}</data></td><td></td></tr></tfoot>` : nothing}
-  </table>`;
-}
-
 /** Figures ask the page for a step; in the story, that is a choice of the screen. */
 const chosenBy = (choose: (place: number) => void) => (event: CustomEvent<{ step: number }>): void => {
   event.stopPropagation();
@@ -112,7 +102,7 @@ function breaks(story: Story): TemplateResult {
   return html`<label class="slider">${length}
       <input type="range" id="story-length" min="0" max=${examples.length - 1} .value=${String(choice.length)} aria-valuetext=${length}
         @input=${(event: Event) => change({ length: Number((event.target as HTMLInputElement).value) })}></label>
-    <p class="sentence" lang=${models[0]!.source}>${example.source}</p>
+    <p class="example" lang=${models[0]!.source}>${example.source}</p>
     <dl class="compared"><dt>${texts.reference}</dt><dd lang=${models[0]!.target}>${example.target}</dd>
       ${models.map((model) => html`<dt>${model === attention ? texts.attention : texts.oneVector}</dt>
         <dd data-model=${model.name}>${answered(story, story.decoded(model, example.source), (found) => {
@@ -158,16 +148,14 @@ const steps = (story: Story, { found, step }: StepNumbers): TemplateResult =>
   choices(story.texts.translation, tokensOf(found), step, story.cast.attention!.target, (place) => story.change({ step: place }));
 
 const score = (story: Story): TemplateResult =>
-  ofStep(story, (numbers) => html`${steps(story, numbers)} ${bars(story, story.texts.score, numbers.words, numbers.scores, few)}`);
+  ofStep(story, (numbers) => html`${steps(story, numbers)}
+    ${barTable({ word: story.texts.word, value: story.texts.score }, numbers.words, numbers.scores, few, story.cast.attention!.source)}`);
 
 function softmax(story: Story): TemplateResult {
-  const { texts, choice: { temperature }, change } = story;
+  const { texts, choice, cast, change } = story;
   return ofStep(story, (numbers) => html`
-    <label class="slider">${texts.temperature}
-      <input type="range" id="story-temperature" min="-1" max="1" step="0.05" .value=${String(Math.log10(temperature))} aria-valuetext=${temperature}
-        @input=${(event: Event) => change({ temperature: Number((10 ** Number((event.target as HTMLInputElement).value)).toPrecision(2)) })}>
-      <output>${temperature}</output></label>
-    ${bars(story, texts.weight, numbers.words, weightsOf(numbers), share, true)}`);
+    ${temperatureSlider("story-temperature", texts.temperature, choice.temperature, (temperature) => change({ temperature }))}
+    ${barTable({ word: texts.word, value: texts.weight, sum: texts.sum }, numbers.words, weightsOf(numbers), share, cast.attention!.source)}`);
 }
 
 const weightsOf = ({ scores, walk }: StepNumbers): number[] => NORMALIZERS["softmax"]!.weights(scores, walk.temperature);
@@ -240,7 +228,7 @@ function headsFigure(story: Story): TemplateResult {
 }
 
 const placesOf = (model: ModelInfo): { layer: number; head: number }[] =>
-  model.heads.flatMap((count, layer) => Array.from({ length: count }, (_, head) => ({ layer, head })));
+  model.heads.flatMap((count, layer) => upTo(count).map((head) => ({ layer, head })));
 
 const modelLink = (model: ModelInfo | null, patch: Partial<State>): string | null => (model ? address({ models: [model.name], ...patch }) : null);
 

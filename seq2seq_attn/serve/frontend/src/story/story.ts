@@ -5,8 +5,9 @@ import type { Answers, ModelInfo } from "../api.ts";
 import { Part } from "../part.ts";
 import { answerTo, inWords } from "../retry.ts";
 import { readsText } from "../sent-files.ts";
+import { wordsIn } from "../sentences.ts";
 import "../walk-plane.ts";
-import { castOf, type Language, LANGUAGES, languageOf, wordsIn } from "./math.ts";
+import { castOf, type Language, LANGUAGES, languageOf } from "./math.ts";
 import { type Choice, FIRST_CHOICE, type Screen, SCREENS, type Story } from "./screens.ts";
 import "./story.css";
 
