@@ -120,6 +120,9 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_all_known_ones():
         ("learning_rate=0.1", "(did you mean 'training.optimizer.learning_rate'?)"),
         ("scorer=general", "(did you mean 'model.context.scorer'?)"),
         ("qwertz=1", "unknown key 'qwertz'; known here: seed, data, source, text,"),
+        ("source={kind: frames, features: 6}", "unknown key 'source.features'; known here: "),  # no search.temperature
+        ("data.train=a.tsv", "data.train = 'a.tsv': a mapping of keys is wanted, as in {source: ...}"),
+        ("data.train=[a.en]", "data.train.0 = 'a.en': a mapping of keys is wanted, as in {source: ...}"),
         ("training.batch_size=0", "training.batch_size = 0: a number greater than 0 is wanted"),
         ("training=5", "training = 5: a mapping of keys is wanted"),
         ("search.n_best=9", "search: n_best=9"),

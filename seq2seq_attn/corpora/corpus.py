@@ -143,7 +143,10 @@ def iterate_tsv(path: Path | str, columns: Columns = (0, 1)) -> Iterator[tuple[s
     for number, line in enumerate(iterate_lines(path), start=1):
         row = line.split("\t")
         if len(row) < needed:
-            raise UserError(f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed")
+            raise UserError(
+                f"{path}, line {number}: {len(row)} tab-separated columns, at least {needed} are needed; put a TAB "
+                f"between two columns"
+            )
         yield "\t".join([row[each] for each in sources]), row[target]
     if number == 0:
         raise UserError(f"{path}: the file is empty")
@@ -246,11 +249,11 @@ class FilteredPairs:
     kept: int
     blank: int
     too_long: int
-    max_length: int
+    limit: str  # of the length, with its key
 
     def __str__(self) -> str:
         dropped = [f"{self.blank:,} with a blank side"] if self.blank else []
-        dropped += [f"{self.too_long:,} with more than {self.max_length:,} tokens"] if self.too_long else []
+        dropped += [f"{self.too_long:,} longer than {self.limit}"] if self.too_long else []
         if not dropped:
             return f"{self.kept:,} pairs"
         total = self.kept + self.blank + self.too_long
@@ -271,12 +274,12 @@ def usable_pairs(
 
 
 def filter_pairs(
-    name: str, lengths: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], max_length: int
+    name: str, lengths: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], max_length: int, key: str
 ) -> FilteredPairs:
     """Counts the pairs that are usable and those that are not.
 
-    `lengths` are the source and target lengths of all pairs, in parts; `name` is the name of the corpus. Raises
-    UserError if no pair is usable.
+    `lengths` are the source and target lengths of all pairs, in parts; `name` is the name of the corpus, `key` that of
+    the option `max_length`. Raises UserError if no pair is usable.
     """
     import numpy as np
 
@@ -285,7 +288,7 @@ def filter_pairs(
         total += len(source)
         kept += int(np.count_nonzero(usable_pairs(source, target, max_length)))
         blank += int(np.count_nonzero(np.minimum(source, target) <= 0))
-    filtered = FilteredPairs(kept, blank, total - kept - blank, max_length)
+    filtered = FilteredPairs(kept, blank, total - kept - blank, f"{key}={max_length}")
     if not kept:
         raise UserError(f"{name}: no pair is left: {filtered}; check the files, or raise the limit")
     return filtered

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from seq2seq_attn.corpora.display import Display, picture_of
 from seq2seq_attn.corpora.encoded import Items, padded
-from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, read_sample
+from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, open_named, read_sample
 from seq2seq_attn.corpora.source import Frames
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
-from seq2seq_attn.files.reading import open_file
 
 Recording = NDArray[np.float32]  # (L, F)
 Statistics = NDArray[np.float64]  # (2, F): means, and standard deviations
@@ -170,7 +169,8 @@ class FramesConfig(RecordingConfig):
     kind: Literal["frames"] = "frames"
 
     def read(self, line: str) -> Recording:
-        frames = _array(line).astype(np.float32)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused
+            frames = _array(line).astype(np.float32)
         if not np.isfinite(frames).all():
             raise UserError(f"{line}: numbers that are not finite, or beyond float32; replace them")
         return frames
@@ -181,7 +181,7 @@ class FramesConfig(RecordingConfig):
 
 def _array(line: str) -> NDArray[Any]:
     """The array in a file, memory-mapped. UserError: it is not one of frames."""
-    with open_file(line):  # whose errors say what is wrong with a path
+    with open_named(line):  # whose errors say what is wrong with a path
         try:
             array = np.load(line, mmap_mode="r")
         except (OSError, ValueError, EOFError):

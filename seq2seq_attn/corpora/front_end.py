@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from io import BufferedReader
+from os import getcwd
+from os.path import exists, expanduser, isabs
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -14,6 +18,7 @@ from seq2seq_attn.corpora.encoded import Item, Items
 from seq2seq_attn.corpora.source import Source
 from seq2seq_attn.corpora.unknown_words import ReadAs, UnknownCount
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.reading import open_file
 from seq2seq_attn.strict.tagged import Tagged
 
 _Value = TypeVar("_Value")
@@ -154,6 +159,15 @@ class FrontEndConfig(Tagged):
     def load(self, folder: Path, side: str) -> FrontEnd:
         """The front end of a run, from the `files` in its folder; one that learned nothing is built again."""
         return self.build(())
+
+
+def open_named(line: str) -> AbstractContextManager[BufferedReader]:
+    """Opens the file that a line names. UserError as in `open_file`, with the way to write the path that is a file."""
+    if not exists(line):
+        meant = expanduser(line.strip().strip("\"'").replace("\\", "/"))
+        if exists(meant):
+            raise UserError(f"{line}: no such file; write the path as {meant}")
+    return open_file(line, "" if isabs(line) else f"; the path is relative to the current folder, {getcwd()}")
 
 
 def read_sample(read: Callable[[str], _Value], lines: Sequence[str]) -> Iterator[_Value]:

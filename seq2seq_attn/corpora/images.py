@@ -15,12 +15,11 @@ from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.encoded import Items, padded
-from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, read_sample
+from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig, Words, open_named, read_sample
 from seq2seq_attn.corpora.source import Pixels
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import STRICT, load_record
-from seq2seq_attn.files.reading import open_file
 from seq2seq_attn.strict import Strict
 
 MOST_PIXELS = 1 << 26  # of a picture, in its file and once it is scaled
@@ -168,7 +167,7 @@ def read_columns(path: str, height: int, width: int | None, color: bool) -> Colu
     """
     from PIL import Image, ImageOps, UnidentifiedImageError  # here, because configurations import this file
 
-    with open_file(path) as file, warnings.catch_warnings():
+    with open_named(path) as file, warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
             image: Image.Image = Image.open(file)
@@ -185,6 +184,8 @@ def read_columns(path: str, height: int, width: int | None, color: bool) -> Colu
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    if image.mode in ("I", "F"):
+        raise UserError(f"{path}: numbers of 32 bits, of no known range, per pixel; save it with 8 or 16 bits")
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     wide = width or max(1, round(image.width * height / image.height))

@@ -12,8 +12,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from seq2seq_attn.corpora.display import Display, picture_of, wav_file
 from seq2seq_attn.corpora.frames import Recording, RecordingConfig
+from seq2seq_attn.corpora.front_end import open_named
 from seq2seq_attn.errors import UserError, needing
-from seq2seq_attn.files.reading import open_file
 
 _NEEDED = "source.kind=speech"
 _FULL_SCALE = 32768  # of the 16-bit samples that Kaldi reads; libsndfile gives those from -1 to 1
@@ -71,7 +71,8 @@ class SpeechConfig(RecordingConfig):
         if sound.samplerate != self.sample_rate:
             raise UserError(
                 f"{line}: {sound.samplerate} Hz, and source.sample_rate={self.sample_rate}; convert it, as with: "
-                f"ffmpeg -i FILE -ar {self.sample_rate} NEW.wav"
+                f"ffmpeg -i FILE -ar {self.sample_rate} NEW.wav, or if all have this rate, set "
+                f"source.sample_rate={sound.samplerate}"
             )
         seconds = sound.frames / sound.samplerate
         if seconds > self.max_seconds:
@@ -113,7 +114,7 @@ def _sound(line: str) -> Iterator[Any]:
     """A file of sound, opened. UserError: it cannot be read."""
     with needing(_NEEDED):
         import soundfile  # an extra
-    with open_file(line) as file:
+    with open_named(line) as file:
         try:
             with soundfile.SoundFile(file) as sound:
                 yield sound

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.errors import FailedError, UserError, needing, one_line, shown
-from seq2seq_attn.files.reading import open_file
+from seq2seq_attn.files.reading import open_bytes
 
 _ROWS = 1000  # in memory
 
@@ -30,8 +30,14 @@ def iterate_table(paths: Sequence[Path], columns: Names) -> Iterator[tuple[str, 
         UserError: A file is missing or damaged, a column is missing, or a row has no text there; with its number.
     """
     for path in paths:
-        with open_file(path) as file:
-            kind = "parquet" if file.read(4) == b"PAR1" else "json"
+        with open_bytes(path) as file:
+            head = file.read(64).lstrip()
+        kind = "parquet" if head.startswith(b"PAR1") else "json"
+        if kind == "json" and head[:1] not in b"{[":
+            raise UserError(
+                f"{path}: neither Parquet nor JSON Lines; write its rows as one of them, or as text with a TAB between "
+                f"two columns, for `tsv`"
+            )
         with _explained(str(path)):
             table = _datasets().load_dataset(kind, data_files=[str(path)], split="train", streaming=True)
             yield from _pairs(table, columns, str(path))

@@ -71,6 +71,7 @@ def _foreign(start: bytes, name: str, way_out: str) -> _Foreign:
 _UNPACK = "unpack it, and give the text files in it"
 _AS_TEXT = "save it as plain text in UTF-8"
 _EXPORT = "write the sentences in it as text, one per line, with the program or library that made it"
+_PATHS = "where such files are read, a text file with their paths, one per line"
 _MODEL = "name it where a model or vectors are wanted"
 _FOREIGN = (
     _foreign(rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-32", "convert it with: iconv -f UTF-32 -t UTF-8"),
@@ -87,12 +88,18 @@ _FOREIGN = (
     _foreign(rb"\x1f[\x9d\xa0]|\x04\x22\x4d\x18|LZIP\x01", "compressed in a format that is not read", "decompress it"),
     _foreign(rb"%PDF-\d", "a PDF", "extract its text, as with pdftotext"),
     _foreign(rb"\{\\rtf\d|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of a word processor or spreadsheet", _AS_TEXT),
-    _foreign(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP", "an image", "give its text, one sentence per line"),
+    _foreign(rb"\x89PNG|\xff\xd8\xff|GIF8[79]a|RIFF....WEBP", "an image", f"give its text, or {_PATHS}"),
+    _foreign(
+        rb"RIFF....WAVE|fLaC[\0\x80]\0|OggS\0|ID3[\2-\4]\0|\xff[\xf2-\xfb]",
+        "a recording",
+        f"give its transcript, or {_PATHS}",
+    ),
     _foreign(rb"PAR1\x15", "a table of columns (Parquet)", "name it, and two of its columns, as a `table` of the data"),
     _foreign(rb"ARROW1\0|Obj\x01|ORC\x08", "a table of columns (Arrow, Avro or ORC)", _EXPORT),
     _foreign(rb"SQLite format 3\0", "an SQLite database", _EXPORT),
     _foreign(rb"\x80[\x02-\x05]", "a Python pickle", _EXPORT),
-    _foreign(rb"\x89HDF|\x93NUMPY", "arrays (HDF5 or NumPy)", _EXPORT),
+    _foreign(rb"\x93NUMPY", "a NumPy array", f"give text, or {_PATHS}"),
+    _foreign(rb"\x89HDF", "arrays (HDF5)", _EXPORT),
     _foreign(rb".{7}\0\{\"", "safetensors", _MODEL),
     _foreign(rb"\x7fELF|MZ\x90\0", "a program", "give a text file"),
 )

@@ -18,15 +18,17 @@ MAX_LINE = 10_000_000  # bytes
 
 
 @contextmanager
-def open_file(path: Path | str) -> Iterator[io.BufferedReader]:
-    """Open a file as it is. Raises UserError if it is missing or cannot be read."""
+def open_file(path: Path | str, remedy: str = "") -> Iterator[io.BufferedReader]:
+    """Open a file as it is. Raises UserError if it is missing, with the remedy, or cannot be read."""
     if "\0" in str(path):
         raise UserError(f"{shown(str(path))}: a path has no NUL in it")
     try:
         with Path(path).open("rb") as file:
             yield file
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
+        raise UserError(f"{path}: no such file{remedy}") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: a folder; give a file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -493,12 +493,14 @@ class TrainedModel:
         if lengths:
             line, length = next(iter(lengths.items()))
             more = "" if len(lengths) == 1 else f"; so are {len(lengths) - 1:,} more of these {len(sentences):,} lines"
+            named = self.config.source
+            unit = "tokens" if named is None or named.is_text else named.unit
             reason = (
                 f"data.max_length={limit}"
                 if limit == self.config.data.max_length
                 else f"{limit}, as another model must"
             )
-            warn(f"line {line}: {length} tokens, cut to {reason}{more}")
+            warn(f"line {line}: {length} {unit}, cut to {reason}{more}")
         return [self.cut(item) for item in sentences]
 
     def cut(self, item: Any) -> Any:

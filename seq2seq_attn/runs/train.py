@@ -384,6 +384,7 @@ def _usable_pairs(
     """
     data, options, sampling = config.data, config.training, config.text.sampling
     files, longest = (data.train, data.longest_training) if is_training else (data.validation, data.max_length)
+    key = "data.max_training_length" if is_training and data.max_training_length else "data.max_length"
     seed = config.seed if is_training else 0
     encoded = cached_pairs(files, front_ends, shared, digest_of)
 
@@ -395,7 +396,7 @@ def _usable_pairs(
 
     pairs = sum(encoded.sizes)
     parts = (lengths(np.arange(start, min(start + WINDOW, pairs))) for start in range(0, pairs, WINDOW))
-    filtered = filter_pairs(files.name, parts, longest)
+    filtered = filter_pairs(files.name, parts, longest, key)
     mixture = Mixture(
         encoded.sizes,
         [each.weight for each in data.train.corpora] if is_training else None,

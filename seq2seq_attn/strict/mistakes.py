@@ -151,7 +151,8 @@ def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
 
     def likeness(path: str) -> float:
         keys = path.split(".")
-        if _ratio(name.split(".")[-1], keys[-1]) < _ALIKE:
+        is_sibling = path.rpartition(".")[0] == name.rpartition(".")[0]
+        if _ratio(name.split(".")[-1], keys[-1]) < (_ALIKE if is_sibling else _ALIKE_ELSEWHERE):
             return 0.0
         return max(_ratio(name, path), _ratio(name, ".".join(keys[-depth:])))
 
@@ -163,6 +164,7 @@ def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
 
 
 _ALIKE = 0.6  # as difflib's default cutoff
+_ALIKE_ELSEWHERE = 0.75  # among the keys of all other records, chance finds some that are alike
 _COMPARED = 200  # characters: difflib takes quadratic time, and no name is as long
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -26,7 +26,11 @@ class Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _value_alone(cls, values: Any) -> Any:
-        return {cls.alone: values} if cls.alone and isinstance(values, (str, type, list, tuple)) else values
+        if cls.alone is None:
+            return values
+        is_list = get_origin(cls.model_fields[cls.alone].annotation) is tuple  # for which a text cannot stand
+        kinds = (list, tuple) if is_list else (str, type, list, tuple)
+        return {cls.alone: values} if isinstance(values, kinds) else values
 
     @field_validator("*", mode="before")
     @classmethod

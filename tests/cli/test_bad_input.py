@@ -49,9 +49,10 @@ REFUSALS = [
     (f"align {{run}} {PAIRS} --gold {MISSING}", MISSING),
     (f"data stats --source {MISSING} --target {{toy}}/test.tgt", MISSING),
     (TRAIN + "data.train.source={tmp}/empty", "{tmp}/empty: the file is empty"),
+    (TRAIN + "data.train.source={tmp}", "{tmp}: a folder; give a file"),
     ("translate {run} {tmp}/empty", "{tmp}/empty: the file is empty"),
     (TRAIN + "data.train.source={tmp}/blank", "60 with a blank side"),
-    (TRAIN + "data.train.source={tmp}/long", "60 with more than 8 tokens"),
+    (TRAIN + "data.train.source={tmp}/long", "60 longer than data.max_length=8"),
     (
         TRAIN + "data.test.source={tmp}/blank2 data.test.target={tmp}/two",
         "{tmp}/blank2 and",

@@ -110,9 +110,9 @@ def png(width, height):
     return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(b"\0" * 9)) + part(b"IEND", b"")
 
 
-def picture(format, size=(40, 40)):
+def picture(format, size=(40, 40), values=np.uint8):
     content = io.BytesIO()
-    Image.fromarray(np.random.default_rng(2).integers(0, 256, size=size, dtype=np.uint8)).save(content, format)
+    Image.fromarray(np.random.default_rng(2).integers(0, 256, size=size).astype(values)).save(content, format)
     return content.getvalue()
 
 
@@ -127,6 +127,8 @@ BAD = {
     "bomb.png": (png(20_000, 20_000), f"{MOST_PIXELS:,} pixels"),
     "warned.png": (png(10_000, 10_000), f"{MOST_PIXELS:,} pixels"),
     "large.png": (png(9_000, 9_000), f"{MOST_PIXELS:,} pixels"),
+    "depth.tiff": (picture("TIFF", values=np.float32), "no known range"),
+    "counts.tiff": (picture("TIFF", values=np.int32), "no known range"),
     "wide.png": (picture("PNG", (1, 1 << 20)), f"{MOST_PIXELS:,} pixels"),  # 2^30 once it is 32 high
     "zero.png": (png(0, 4), "no picture"),
     "zero.gif": (b"GIF89a\0\0\0\0\0\0\0;", ""),

@@ -12,14 +12,15 @@ CORPUS = ParallelCorpus(["a", "b", "", "d", "e"], ["A", "B", "C", "", "E"], "min
 def filtered_by(source_lengths, target_lengths, max_length):
     lengths = np.array(source_lengths), np.array(target_lengths)
     parts = [[side[:2] for side in lengths], [side[2:] for side in lengths]]
-    return filter_pairs("mine", parts, max_length), np.flatnonzero(usable_pairs(*lengths, max_length)).tolist()
+    kept = np.flatnonzero(usable_pairs(*lengths, max_length)).tolist()
+    return filter_pairs("mine", parts, max_length, "data.max_length"), kept
 
 
 def test_blank_and_long_pairs_are_dropped_and_counted():
     filtered, kept = filtered_by([3, 9, 0, 2, 7], [5, 1, 4, 0, 8], max_length=7)
     assert kept == [0]
     assert (filtered.blank, filtered.too_long) == (2, 2)
-    assert str(filtered) == "1 of 5 pairs (dropped: 2 with a blank side, 2 with more than 7 tokens)"
+    assert str(filtered) == "1 of 5 pairs (dropped: 2 with a blank side, 2 longer than data.max_length=7)"
     assert str(filtered_by([3, 7], [5, 1], max_length=7)[0]) == "2 pairs"
 
 

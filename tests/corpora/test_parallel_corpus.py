@@ -55,7 +55,7 @@ def test_a_missing_or_empty_file_or_a_folder_is_refused(write, tmp_path):
     for name in ("a.en", "a.en.gz"):
         with pytest.raises(UserError, match=f"{name}: the file is empty"):
             read_lines(write(name, b""))
-    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+    with pytest.raises(UserError, match=": a folder; give a file"):
         read_lines(tmp_path)
 
 
@@ -76,7 +76,7 @@ def test_columns_of_a_table_are_chosen_by_number(write):
 
 
 def test_a_line_with_too_few_columns_is_refused_by_number(write):
-    with pytest.raises(UserError, match=r"a\.tsv, line 2: 1 tab-separated columns, at least 2"):
+    with pytest.raises(UserError, match=r"a\.tsv, line 2: 1 tab-separated columns, at least 2.*put a TAB"):
         read_tsv(write("a.tsv", b"a\tb\nc\nd\te\n"))
 
 

@@ -145,7 +145,10 @@ SOUNDS = {
     "text": (b"no sound at all" * 9, "cannot|not a file of sound"),
     "empty": (b"", "not a file of sound"),
     "cut": (b"RIFF\x00\x00", "not a file of sound"),
-    "other rate": (lambda path: written(path, np.arange(900), 16000), "16000 Hz.*sample_rate=8000"),
+    "other rate": (
+        lambda path: written(path, np.arange(900), 16000),
+        "16000 Hz.*sample_rate=8000;.*set source.sample_rate=16000",
+    ),
     "silence": (lambda path: written(path, np.zeros(900)), "silence"),
     "short": (lambda path: written(path, np.arange(150)), "150 samples"),
     "no samples": (lambda path: written(path, []), "0 samples"),
@@ -179,6 +182,7 @@ ARRAYS = {
     "no frame": lambda path: np.save(path, np.ones((0, 3))),
     "complex": lambda path: np.save(path, np.ones((2, 3), dtype=complex)),
     "not finite": lambda path: np.save(path, np.array([[1, 2, np.inf]])),
+    "beyond float32": lambda path: np.save(path, np.full((2, 3), 1e300)),
     "another width": lambda path: np.save(path, np.ones((2, 4))),
     "several": lambda path: path.write_bytes(_archive(path)),
     "text": lambda path: path.write_text("1 2 3\n"),
@@ -200,6 +204,23 @@ def test_an_array_that_cannot_be_used_is_refused_in_one_line_with_its_name(name,
     assert "\n" not in str(refused.value)
     with pytest.raises(UserError, match=rf"^{path}: "):
         FramesConfig().build(arrays).encode(str(path))
+
+
+def test_a_path_that_is_written_in_another_way_is_refused_with_the_way_to_write_it(tmp_path, monkeypatch):
+    (tmp_path / "my arrays").mkdir()
+    np.save(tmp_path / "my arrays" / "a.npy", np.ones((2, 3)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for line in ('"my arrays/a.npy"', "my arrays\\a.npy", " my arrays/a.npy "):
+        with pytest.raises(UserError) as refused:
+            FramesConfig().read(line)
+        assert str(refused.value) == f"{line.lstrip()}: no such file; write the path as my arrays/a.npy"
+    with pytest.raises(UserError, match=rf"write the path as {tmp_path}/my arrays/a\.npy"):
+        FramesConfig().read("~/my arrays/a.npy")
+    with pytest.raises(
+        UserError, match=rf"b\.npy: no such file; the path is relative to the current folder, {tmp_path}"
+    ):
+        FramesConfig().read("my arrays/b.npy")
 
 
 @pytest.mark.parametrize("package", ["soundfile", "kaldi_native_fbank"])

@@ -77,7 +77,7 @@ def test_a_data_set_is_read_from_a_folder(tables, name, split):
 @pytest.mark.slow
 def test_what_cannot_be_read_is_refused_in_one_line(tables, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"en": "a", "both": {"de": "b"}}\n{"en": null, "both": {"de": "b"}}\n')
-    (tmp_path / "no.jsonl").write_text("no table\n")
+    (tmp_path / "no.jsonl").write_text("{no table\n")
     bad, table = [tmp_path / "bad.jsonl"], [tables / "rows.parquet"]
     refusals = [
         (lambda: iterate_table(bad, NAMES), r"bad\.jsonl, row 2: en is None, not text"),
@@ -99,6 +99,12 @@ def test_what_cannot_be_read_is_refused_in_one_line(tables, tmp_path):
 def test_a_hub_that_cannot_be_reached_is_a_failure_with_the_way_out(datasets):
     with pytest.raises(FailedError, match=r"nobody/nothing: .*copy"):
         list(iterate_dataset("nobody/nothing", None, "train", NAMES))
+
+
+def test_a_table_of_another_format_is_refused_before_the_library_complains(tmp_path):
+    (tmp_path / "names.csv").write_text('name,norm\n"Smith, Anna",Anna Smith\n')
+    with pytest.raises(UserError, match=r"names\.csv: neither Parquet nor JSON Lines; .* a TAB between"):
+        list(iterate_table([tmp_path / "names.csv"], NAMES))
 
 
 def test_without_the_library_the_command_that_installs_it_is_named(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import pickle
 import sqlite3
 import sys
 import tarfile
+import wave
 import zipfile
 from itertools import chain
 
@@ -100,6 +101,12 @@ def test_half_a_compressed_file_is_refused_and_so_is_another_one_behind_its_firs
             digest(write(spoilt))
 
 
+def sound(file):
+    with wave.open(file, "wb") as written:
+        written.setparams((1, 2, 8000, 0, "NONE", ""))
+        written.writeframes(b"\1\0" * 9)
+
+
 def packed(write):
     """Bytes of files that other programs write, with what each is and a word of the way out."""
     inside = io.BytesIO()
@@ -123,14 +130,24 @@ def packed(write):
     for save, what in (
         (lambda file: torch.save({"a": torch.ones(3)}, file), "a file of torch.save"),
         (lambda file: np.savez(file, a=np.ones(3)), "NumPy arrays"),
-        (lambda file: np.save(file, np.ones(3)), "arrays (HDF5 or NumPy)"),
-        (lambda file: Image.new("RGB", (3, 2)).save(file, "PNG"), "an image"),
-        (lambda file: Image.new("RGB", (3, 2)).save(file, "JPEG"), "an image"),
         (lambda file: pickle.dump(LINES, file), "a Python pickle"),
     ):
         inside = io.BytesIO()
         save(inside)
         yield inside.getvalue(), what, ""
+    for save, what in (
+        (lambda file: np.save(file, np.ones(3)), "a NumPy array"),
+        (lambda file: Image.new("RGB", (3, 2)).save(file, "PNG"), "an image"),
+        (lambda file: Image.new("RGB", (3, 2)).save(file, "JPEG"), "an image"),
+        (sound, "a recording"),
+        (lambda file: file.write(b"fLaC\0\0\0\x22\x10\0"), "a recording"),
+        (lambda file: file.write(b"OggS\0\2\0\0"), "a recording"),
+        (lambda file: file.write(b"ID3\4\0\0"), "a recording"),
+        (lambda file: file.write(b"\xff\xfb\x90\x64"), "a recording"),
+    ):
+        inside = io.BytesIO()
+        save(inside)
+        yield inside.getvalue(), what, "a text file with their paths"
     path = write(b"", "database")
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE pairs (source TEXT)")
@@ -178,7 +195,8 @@ def test_damaged_utf16_is_refused_with_its_line(write):
 
 
 @pytest.mark.parametrize(
-    "text", ["P", "BZh", "PAR1 is a word", "Rar! 7z", "Obj", "%PDF", "{\\rtf", "GIF", "MZ", "", "\n"]
+    "text",
+    ["P", "BZh", "PAR1 is a word", "Rar! 7z", "Obj", "%PDF", "{\\rtf", "GIF", "ID3", "OggS", "fLaC", "MZ", "", "\n"],
 )
 def test_text_that_begins_as_another_format_does_is_text(write, text):
     assert read_lines(write(f"{text}\nmore\n".encode())) == [*text.split("\n"), "more"]

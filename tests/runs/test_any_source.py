@@ -189,7 +189,7 @@ def test_a_run_of_frames_is_evaluated(model):
 def test_a_recording_is_cut_at_the_longest_of_training_and_named_where_it_cannot_be_read(model, tmp_path):
     np.save(tmp_path / "long.npy", np.ones((103, 5)))
     np.save(tmp_path / "wide.npy", np.ones((3, 6)))
-    with pytest.warns(UserWarning, match="line 2: 103 tokens, cut to data.max_length=100"):
+    with pytest.warns(UserWarning, match="line 2: 103 positions, cut to data.max_length=100"):
         model.translate(["", str(tmp_path / "long.npy")])
     for name, message in {"wide": "source.features is 5", "none": "not an array of frames"}.items():
         with pytest.raises(UserError, match=rf"{name}\.npy: .*{message}"):

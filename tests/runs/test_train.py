@@ -200,7 +200,9 @@ def test_long_lines_are_reported_in_training_and_truncated_in_translation(config
     values["data"]["max_length"] = 3
     said, warned = [], []
     model = train(parse(Config, values), tmp_path / "short", say=said.append)
-    assert "; 20 of 40 pairs (dropped: 20 with more than 3 tokens), validation 6 of 12 pairs (dropped: 6" in said[0]
+    assert (
+        "; 20 of 40 pairs (dropped: 20 longer than data.max_length=3), validation 6 of 12 pairs (dropped: 6" in said[0]
+    )
     cut, short = model.translate(["a b c d e", "a b c"], warn=warned.append)
     assert cut == short
     assert warned == ["line 1: 5 tokens, cut to data.max_length=3"]
@@ -270,7 +272,7 @@ def test_a_limit_on_training_pairs_does_not_apply_to_translation(config, tmp_pat
     values["data"]["max_training_length"] = 3
     said, warned = [], []
     model = train(parse(Config, values), tmp_path / "short", say=said.append)
-    assert "; 20 of 40 pairs (dropped: 20 with more than 3 tokens), validation 12 pairs; " in said[0]
+    assert "; 20 of 40 pairs (dropped: 20 longer than data.max_training_length=3), validation 12 pairs; " in said[0]
     model.translate(["a b c d e"], warn=warned.append)
     assert warned == []
 
