@@ -61,6 +61,17 @@ def test_the_walk_says_where_weights_do_not_sum_to_one(visit):
     assert number(page, f"{WEIGHTS} tfoot data") == pytest.approx(1)
 
 
+@pytest.mark.slow
+def test_a_field_of_the_walk_shows_the_number_that_is_used(visit):
+    """A temperature of 0 would divide by 0, and no number is none."""
+    page = visit("walk?scorer=cosine")
+    temperature = page.get_by_label("τ, row 1, column 1")
+    for typed, used in (("0", "0.05"), ("0", "0.05"), ("", "0.05"), ("2", "2")):
+        temperature.fill(typed)
+        temperature.press("Tab")
+        assert temperature.input_value() == used
+
+
 def test_the_walk_goes_on_with_the_numbers_of_a_step(visit, model):
     page = visit("translate?source=a%20b%20c&step=1@backwards")
     page.get_by_role("heading", name="Step 2").wait_for()  # until it is decoded, the last step before it is shown

@@ -21,7 +21,7 @@ import {
 } from "./edits.ts";
 import { failureLine } from "./failure-line.ts";
 import { placeIn, stepOf } from "./focus.ts";
-import { asRead, shortNames } from "./format.ts";
+import { shortNames } from "./format.ts";
 import "./heat-map.ts";
 import "./hypotheses.ts";
 import { commandOf, isTypedInto } from "./keys.ts";
@@ -29,7 +29,7 @@ import "./model-comparison.ts";
 import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
 import { firstSentence } from "./presets.ts";
-import { tokensOf, type View, viewOf } from "./reading.ts";
+import { sourceTokens, tokensOf, type View, viewOf } from "./reading.ts";
 import "./row-editor.ts";
 import { exampleName, readsText } from "./sent-files.ts";
 import "./sentence-form.ts";
@@ -99,8 +99,8 @@ export class AttentionPage extends Part {
       this.change({ focus: { model, step: prefix.length - 1 }, ...this.edited(model, (edit) => goingOn(edit, prefix)) });
     });
     this.listen("set-tokens", ({ model, tokens }) => {
-      const own = this.panes.get(model)?.base?.source.slice(0, -1).map(asRead) ?? [];
-      const isOwn = tokens.length === 0 || tokens.join(" ") === own.join(" ");
+      const base = this.panes.get(model)?.base;
+      const isOwn = tokens.length === 0 || (base && tokens.join(" ") === sourceTokens(base).join(" "));
       this.change(this.edited(model, (edit) => ofTokens(edit, isOwn ? null : tokens)));
     });
     this.listen("set-temperature", (temperature) =>

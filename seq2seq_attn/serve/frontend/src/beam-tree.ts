@@ -2,6 +2,7 @@
 
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import "./beam-tree.css";
+import { ARROWS } from "./keys.ts";
 import { Part, reveal } from "./part.ts";
 
 export interface TreeNode {
@@ -15,13 +16,6 @@ export interface TreeNode {
   ends: readonly string[]; // of the hypotheses that end here
 }
 
-/** By key, where the next node is sought: 1 further, -1 back. */
-const KEYS: Record<string, { rows: number; columns: number }> = {
-  ArrowLeft: { rows: 0, columns: -1 },
-  ArrowRight: { rows: 0, columns: 1 },
-  ArrowUp: { rows: -1, columns: 0 },
-  ArrowDown: { rows: 1, columns: 0 },
-};
 const ASIDE = 3; // how much more a cell aside counts than a cell ahead
 
 export class BeamTree extends Part {
@@ -97,7 +91,7 @@ export class BeamTree extends Part {
   }
 
   private press(event: KeyboardEvent): void {
-    const direction = KEYS[event.key];
+    const direction = ARROWS[event.key];
     if (event.key === "Enter" || event.key === " ") this.choose(this.focused);
     else if (!direction) return;
     else this.querySelector<HTMLElement>(`[data-node="${this.next(direction)}"]`)?.focus();
@@ -105,12 +99,12 @@ export class BeamTree extends Part {
   }
 
   /** The nearest node in a direction. */
-  private next({ rows, columns }: { rows: number; columns: number }): number {
+  private next({ across, down }: { across: number; down: number }): number {
     const here = this.nodes[this.focused]!;
     const distances = this.nodes.map((node) => {
-      const [down, right] = [node.row - here.row, node.column - here.column];
-      const ahead = down * rows + right * columns;
-      return ahead > 0 ? ahead + ASIDE * Math.abs(rows === 0 ? down : right) : Infinity;
+      const [rows, columns] = [node.row - here.row, node.column - here.column];
+      const ahead = rows * down + columns * across;
+      return ahead > 0 ? ahead + ASIDE * Math.abs(down === 0 ? rows : columns) : Infinity;
     });
     const least = Math.min(...distances);
     return least === Infinity ? this.focused : distances.indexOf(least);

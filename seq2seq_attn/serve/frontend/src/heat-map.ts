@@ -44,7 +44,7 @@ export class HeatMap extends Part {
     links: { attribute: false },
     languages: { attribute: false },
     glosses: { attribute: false },
-    isFixed: { type: Boolean, attribute: "fixed" },
+    isFixed: { attribute: false },
     focusStep: { attribute: false },
     fits: { state: true },
     pointed: { state: true },

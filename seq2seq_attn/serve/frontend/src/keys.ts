@@ -1,6 +1,6 @@
 /** The keys of the page, and their list. */
 
-export type Command = "undo" | "redo" | "present" | "leave" | "help";
+type Command = "undo" | "redo" | "present" | "leave" | "help";
 
 export const KEYS: readonly (readonly [string, string])[] = [
   ["Ctrl Z or ⌘ Z", "undo"],
@@ -12,6 +12,14 @@ export const KEYS: readonly (readonly [string, string])[] = [
   ["↑ ↓ Page Up Page Down", "on a bar: more weight, or less"],
   ["Home, End", "on a bar: no weight, or all"],
 ];
+
+/** Where arrow keys go: 1 further, -1 back. */
+export const ARROWS: Readonly<Record<string, { across: number; down: number }>> = {
+  ArrowLeft: { across: -1, down: 0 },
+  ArrowRight: { across: 1, down: 0 },
+  ArrowUp: { across: 0, down: -1 },
+  ArrowDown: { across: 0, down: 1 },
+};
 
 /** What a key asks of the page. Where text is typed, all keys are the field's. */
 export function commandOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">, isTyped: boolean): Command | null {

@@ -1,13 +1,13 @@
 /** Places for the labels of points in a square figure: inside it, over no point and over no other label. */
 
-export interface Labeled {
+interface Labeled {
   x: number;
   y: number;
   width: number; // of the label
   angle: number; // where the label stands first, in radians: 0 is to the right, π / 2 above
 }
 
-export interface Spot {
+interface Spot {
   x: number; // the middle of the label
   y: number; // its middle
 }

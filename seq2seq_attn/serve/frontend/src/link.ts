@@ -14,11 +14,7 @@ export class Link {
   read<T>(name: string, initial: T, parse: (text: string) => T | undefined, most: number = MOST): T {
     this.asked.add(name);
     const text = this.query.get(name);
-    if (text === null) return initial;
-    if (text.length > most) {
-      this.unread.push(`${name}, which has ${text.length} characters (at most ${most})`);
-      return initial;
-    }
+    if (text === null || !this.fits(name, text, most)) return initial;
     const value = parse(text);
     if (value === undefined) this.unread.push(`${name}=${short(text)}`);
     return value ?? initial;
@@ -26,7 +22,7 @@ export class Link {
 
   number<T extends number | null>(name: string, low: number, high: number, initial: T): number | T {
     return this.read<number | T>(name, initial, (text) => {
-      const value = text === "" ? NaN : Number(text);
+      const value = numberIn(text);
       return value >= low && value <= high ? value : undefined;
     });
   }
@@ -34,7 +30,12 @@ export class Link {
   /** All values of a name that may stand several times. */
   all(name: string): string[] {
     this.asked.add(name);
-    return this.query.getAll(name).filter((text) => text.length <= MOST);
+    return this.query.getAll(name).filter((text) => this.fits(name, text, MOST));
+  }
+
+  private fits(name: string, text: string, most: number): boolean {
+    if (text.length > most) this.unread.push(`${name}, which has ${text.length} characters (at most ${most})`);
+    return text.length <= most;
   }
 
   /** Notes the names that nobody asked for. */
@@ -43,5 +44,8 @@ export class Link {
     return this.unread;
   }
 }
+
+/** The number that a text is; NaN for none, and for what Number takes for 0. */
+export const numberIn = (text: string): number => (text.trim() === "" ? NaN : Number(text));
 
 const short = (text: string): string => shortened(text, 40);

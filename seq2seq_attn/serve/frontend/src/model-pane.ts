@@ -4,13 +4,12 @@ import { html, nothing, type TemplateResult } from "lit";
 import type { SeenRecord } from "./api.ts";
 import { figureButtons } from "./download.ts";
 import { failureLine } from "./failure-line.ts";
-import { asRead } from "./format.ts";
 import "./head-grid.ts";
 import "./nearest-pairs.ts";
 import "./one-vector.ts";
 import { LONG } from "./layout.ts";
 import { Part } from "./part.ts";
-import { comparable, editedSteps, rows, tokensOf, type View } from "./reading.ts";
+import { comparable, editedSteps, rows, sourceTokens, tokensOf, type View } from "./reading.ts";
 import { readsText, seenOf } from "./sent-files.ts";
 import type { Pane } from "./session.ts";
 import "./source-picture.ts";
@@ -44,7 +43,7 @@ export class ModelPane extends Part {
       <div class=${isStale ? "stale" : ""} ?inert=${pane.isOutdated()}>
         ${decoded && decoded.steps.length > 0 ? this.figures() : nothing}
         ${isText ? html`<source-tokens .model=${pane.info.name} .language=${pane.info.source} .isEdited=${pane.edit.source !== undefined}
-          .tokens=${pane.edit.source ?? decoded?.source.slice(0, -1).map(asRead) ?? null}></source-tokens>` : nothing}
+          .tokens=${pane.edit.source ?? (decoded && sourceTokens(decoded))}></source-tokens>` : nothing}
       </div>
       ${isText ? html`<nearest-pairs .pane=${pane} .step=${null} .version=${this.version}></nearest-pairs>` : nothing}
     </section>`;

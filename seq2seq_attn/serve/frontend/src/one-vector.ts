@@ -45,7 +45,8 @@ export class OneVector extends Part {
 
   protected override render(): TemplateResult {
     const { found } = this;
-    return html`<figure><figcaption>One vector C ${found === null ? nothing : html`<small>${found.vector.length} numbers, ${
+    const isStale = found !== null && found.source.join(" ") !== this.pane.current?.source.join(" ");
+    return html`<figure class=${isStale ? "stale" : ""}><figcaption>One vector C ${found === null ? nothing : html`<small>${found.vector.length} numbers, ${
         found.every_step ? "the same at every step" : "from which the first state is computed"}</small>
         ${figureButtons(`vector of ${this.pane.info.name}`, () => this.querySelector("svg"))}`}</figcaption>
       ${found === null ? html`<p class="note" role="status">${this.note || "reading …"}</p>` : html`${this.drawing(found)} ${this.facts(found)}`}

@@ -5,7 +5,7 @@ import { readsText } from "./sent-files.ts";
 import { wordsIn } from "./sentences.ts";
 import type { State } from "./state.ts";
 
-export interface Preset {
+interface Preset {
   title: string;
   meaning: string;
   patch: Partial<State>;

@@ -1,6 +1,7 @@
 /** What is shown of a step: the chosen layer and head, or the mean of all. */
 
 import type { Decoded, Intervention, ModelInfo, Step } from "./api.ts";
+import { asRead } from "./format.ts";
 import { sum, upTo } from "./numbers.ts";
 import type { Edit, State } from "./state.ts";
 
@@ -71,5 +72,8 @@ export function editedSteps(edit: Edit, count: number): Set<number> {
 export function comparable(base: Decoded | null, current: Decoded): Decoded | null {
   return base?.source.join(" ") === current.source.join(" ") ? base : null;
 }
+
+/** The tokens of the source as they are read, without the end of the sentence. */
+export const sourceTokens = (decoded: Decoded): string[] => decoded.source.slice(0, -1).map(asRead);
 
 export const tokensOf = (decoded: Decoded): string[] => decoded.steps.map((step) => step.token);

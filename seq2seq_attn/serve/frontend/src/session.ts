@@ -142,7 +142,7 @@ export class Pane {
       this.leave("changed");
       this.changed = null;
     }
-    this.askForHypotheses(state, editedKey ? edited : request, editedKey || key);
+    this.askForHypotheses(editedKey ? edited : request, editedKey || key);
   }
 
   /** Asks again for what failed. */
@@ -180,8 +180,8 @@ export class Pane {
     return this.api.vector({ model: this.info.name, source: this.source }, signal);
   }
 
-  private askForHypotheses(state: State, request: StepsRequest, key: string): void {
-    const count = state.temperature === null ? (state.beam ?? this.info.search.beam_size) : SAMPLES;
+  private askForHypotheses(request: StepsRequest, key: string): void {
+    const count = request.beam_size ?? SAMPLES;
     if (count === 1) {
       this.leave("hypotheses");
       this.hypotheses = [];

@@ -2,6 +2,7 @@
 
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { fixed } from "./format.ts";
+import { ARROWS } from "./keys.ts";
 import { sum } from "./numbers.ts";
 import { Part } from "./part.ts";
 import { cells } from "./shades.ts";
@@ -148,10 +149,10 @@ export class SourcePicture extends Part {
 
   /** Arrow keys choose a step without playing it. */
   private move(event: KeyboardEvent): void {
-    const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
-    if (by === undefined) return;
+    const direction = ARROWS[event.key];
+    if (!direction) return;
     event.preventDefault();
-    const step = this.focusStep + by;
+    const step = this.focusStep + direction.across + direction.down;
     if (!this.rows[step]) return;
     this.ask("focus-step", { model: this.model, step });
     this.querySelectorAll<HTMLElement>("button")[step]?.focus();

@@ -3,7 +3,7 @@
 import { END } from "./format.ts";
 import { sum } from "./numbers.ts";
 
-export interface VectorFacts {
+interface VectorFacts {
   mean: number;
   least: { token: string; change: number };
   most: { token: string; change: number };

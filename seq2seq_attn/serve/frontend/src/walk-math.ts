@@ -12,7 +12,7 @@ export interface Parameter {
   initial: Vector;
 }
 
-export interface WalkScorer {
+interface WalkScorer {
   equation: string;
   source: string;
   parameters: readonly Parameter[];
@@ -93,7 +93,7 @@ export const SCORERS: Readonly<Record<string, WalkScorer>> = {
   },
 };
 
-export interface WalkNormalizer {
+interface WalkNormalizer {
   equation: string;
   weights: (scores: Vector, temperature: number) => number[];
   hasTemperature?: boolean;

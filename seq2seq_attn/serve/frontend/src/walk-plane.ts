@@ -21,8 +21,8 @@ export class WalkPlane extends Part {
     keys: { attribute: false },
     weights: { attribute: false },
     context: { attribute: false },
-    reach: { type: Number },
-    isFixed: { type: Boolean, attribute: "fixed" },
+    reach: { attribute: false },
+    isFixed: { attribute: false },
     added: { state: true },
   };
   declare words: readonly string[]; // of the keys

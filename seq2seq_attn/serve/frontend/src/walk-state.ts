@@ -1,6 +1,6 @@
 /** The state of the lesson: a query, four keys, a scorer with its parameters, a normalizer. */
 
-import type { Link } from "./link.ts";
+import { type Link, numberIn } from "./link.ts";
 import { normalizerOf, NORMALIZERS, SCORERS, type Vector } from "./walk-math.ts";
 
 /** A step of a model, whose numbers take the place of a scorer's. */
@@ -51,7 +51,7 @@ const written = (vectors: readonly Vector[]): string => vectors.map((vector) => 
 
 /** The vectors of a text such as "1,2;3,4"; undefined unless their sizes are those of `like`. */
 function vectors(text: string, like: readonly Vector[]): Vector[] | undefined {
-  const found = text.split(";").map((part) => part.split(",").map(Number));
+  const found = text.split(";").map((part) => part.split(",").map(numberIn));
   const fits = found.length === like.length && found.every((each, i) => each.length === like[i]!.length && each.every(Number.isFinite));
   return fits ? found : undefined;
 }

@@ -131,7 +131,7 @@ export class WalkPage extends Part {
       this.change({ parameters: this.state.parameters.map((each, p) => (p === place ? changed : each)) });
     };
     return html`<fieldset class="matrix"><legend>${parameter.name}</legend>
-      <div class="columns-${parameter.columns}">${values.map((value, i) => html`<input type="number" step="0.1" .value=${String(value)}
+      <div class="columns-${parameter.columns}">${values.map((value, i) => html`<input type="number" step="0.1" .value=${live(String(value))}
         aria-label="${parameter.name}, row ${Math.floor(i / parameter.columns) + 1}, column ${(i % parameter.columns) + 1}"
         @change=${(event: Event) => set(i, event)}>`)}</div></fieldset>`;
   }

@@ -73,6 +73,14 @@ test("a beam of one is greedy", async () => {
   }
 });
 
+test("predictions that are not finite are refused, however they are searched", async () => {
+  const broken = { ...decoderOf(1), step: async () => ({ logits: [new Float32Array(SIZE).fill(NaN)], after: [[]] }) } as unknown as Decoder;
+  const sampling = { temperature: 1, topP: 1, seed: 1 };
+  for (const given of [options(), options({ beamSize: 4 }), options({ sampling })]) {
+    await expect(search(broken, [], given)).rejects.toMatchObject({ status: 400, message: expect.stringContaining("no longer finite") });
+  }
+});
+
 describe("samples", () => {
   const drawn = async (sampling: Options["sampling"], nBest = 400) => search(decoderOf(3), [], options({ sampling, nBest }));
 

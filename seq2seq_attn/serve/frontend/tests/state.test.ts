@@ -74,6 +74,7 @@ describe("a malformed address", () => {
     const { state, unread } = parseState(`translate?source=${"a".repeat(10_001)}&beam=4`);
     expect(state).toEqual({ ...defaults(), beam: 4 });
     expect(unread).toEqual(["source, which has 10001 characters (at most 10000)"]);
+    expect(parseState(`translate?model=${"a".repeat(10_001)}`)).toEqual({ state: defaults(), unread: ["model, which has 10001 characters (at most 10000)"] });
   });
   test("says a long value in short", () => {
     expect(parseState(`translate?beam=${"9".repeat(500)}`).unread[0]!.length).toBeLessThan(60);
@@ -82,6 +83,7 @@ describe("a malformed address", () => {
     const { state, unread } = parseState("walk?scorer=toString&normalizer=nothing&temperature=-1&query=1,2,3&keys=1,2;x,4;5,6;7,8");
     expect(state.walk).toEqual(walkDefaults());
     expect(unread).toHaveLength(5);
+    expect(parseState("walk?query=,1").unread).toEqual(["query=,1"]);
   });
 });
 

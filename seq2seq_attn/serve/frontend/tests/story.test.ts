@@ -10,7 +10,6 @@ import { ZH } from "../src/story/zh.ts";
 const names = (text: string): string[] => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort();
 
 describe("the texts of both languages", () => {
-  test("have the same keys, in the same order", () => expect(Object.keys(ZH)).toEqual(Object.keys(EN)));
   test.each(Object.keys(EN) as (keyof typeof EN)[])("fill in the same names: %s", (key) => expect(names(ZH[key])).toEqual(names(EN[key])));
   test("differ, and none is empty", () => {
     for (const key of Object.keys(EN) as (keyof typeof EN)[]) {

@@ -8,7 +8,7 @@ const score = (name: string, parameters: Vector[] = initialParameters(name)): nu
 const weights = (name: string, scores: Vector, temperature = 1): number[] => NORMALIZERS[name]!.weights(scores, temperature);
 
 describe("scores of the query (1, 2) and the keys (3, 4) and (0, -1)", () => {
-  test.each<[string, Vector[] | undefined, number[]]>([
+  const worked: [string, Vector[] | undefined, number[]][] = [
     ["dot", undefined, [11, -2]],
     ["scaled_dot", undefined, [11 / Math.SQRT2, -Math.SQRT2]],
     ["general", [[0, 1, 1, 0]], [10, -1]], // W swaps the key
@@ -21,10 +21,11 @@ describe("scores of the query (1, 2) and the keys (3, 4) and (0, -1)", () => {
     ["normalized_additive", [[0, 0, 0, 0], [1, 0, 0, 1], [0, 0], [3, 4], [10], [1]], [6 * Math.tanh(3) + 8 * Math.tanh(4) + 1, 8 * Math.tanh(-1) + 1]],
     ["mlp", [[0, 0, 0, 0], [1, 0, 0, 1], [0, 0], [0, 1, 1, 0], [0, 0], [1, 0]], [Math.tanh(Math.tanh(4)), Math.tanh(Math.tanh(-1))]],
     ["location", [[1, 0, 0, 1, 1, 1]], [1, 2]], // by position alone
-  ])("%s", (name, parameters, expected) => score(name, parameters).forEach((each, j) => expect(each).toBeCloseTo(expected[j]!, 10)));
+  ];
+  test.each(worked)("%s", (name, parameters, expected) => score(name, parameters).forEach((each, j) => expect(each).toBeCloseTo(expected[j]!, 10)));
 
-  test("are all worked out above", () => {
-    expect(Object.keys(SCORERS)).toHaveLength(12);
+  test("are worked out above for all scorers, which begin with parameters that fit", () => {
+    expect(Object.keys(SCORERS)).toEqual(worked.map(([name]) => name));
     for (const name of Object.keys(SCORERS)) expect(score(name).every(Number.isFinite)).toBe(true);
   });
   test("of a zero vector have a cosine of 0", () => expect(SCORERS["cosine"]!.score([0, 0], [[1, 1]], [[1]])).toEqual([0]));

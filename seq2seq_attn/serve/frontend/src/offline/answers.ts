@@ -1,13 +1,12 @@
 /** The answers of the server's endpoints, computed in the page by the models in the file. */
 
 import { type Answers, ApiError, type Decoded, type Hypothesis, type ModelInfo, type Neighbor, type SelfAttention, type SentenceVector, type StepsRequest, type ValuePlane } from "../api.ts";
+import { END } from "../format.ts";
 import { Coder, EOS } from "./codec.ts";
 import { Decoder } from "./decoder.ts";
 import { type ModelFile, models } from "./file.ts";
 import { Graphs } from "./graphs.ts";
 import { type Options, search } from "./search.ts";
-
-const END = "</s>";
 
 /** A model with its graphs, which are loaded when they are first needed. */
 class Model {
@@ -24,25 +23,21 @@ class Model {
     return (this.loading ??= Graphs.load(this.file));
   }
 
-  /** The tokens of a sentence, which is text or tokens. ApiError: more than the model reads, or an unknown token. */
-  tokens(given: string | readonly string[]): string[] {
-    const tokens = typeof given === "string" ? this.source.pieces(given) : given;
+  /** The ids of a sentence, which is text or tokens, `</s>` last. ApiError: more than the model reads, or an unknown token. */
+  ids(given: string | readonly string[]): number[] {
+    const isText = typeof given === "string";
+    const tokens = isText ? this.source.pieces(given) : given;
     if (tokens.length === 0) throw new ApiError(400, "a blank sentence has no steps; give one with text");
-    if (typeof given !== "string") {
-      for (const token of tokens) {
-        if (this.source.id(token) === undefined) {
-          throw new ApiError(400, `source: '${token}' is not in this model's vocabulary; <unk> stands for one`);
-        }
-      }
-    }
+    const unknown = isText ? undefined : tokens.find((token) => this.source.id(token) === undefined);
+    if (unknown !== undefined) throw new ApiError(400, `source: '${unknown}' is not in this model's vocabulary; <unk> stands for one`);
     const most = this.file.about.max_length;
     if (tokens.length > most) throw new ApiError(400, `source: ${tokens.length} tokens; at most ${most} are translated, so split it`);
-    return [...tokens];
+    return [...this.source.encode(tokens), EOS];
   }
 
-  /** Their ids, `</s>` last. */
-  ids(given: string | readonly string[]): number[] {
-    return [...this.source.encode(this.tokens(given)), EOS];
+  /** What these tokens are called, `</s>` last. */
+  labels(given: string | readonly string[]): string[] {
+    return [...(typeof given === "string" ? this.source.labels(given) : given), END];
   }
 
   prefix(given: string | string[]): number[] {
@@ -132,7 +127,6 @@ export class OfflineAnswers implements Answers {
     if (!model) throw new ApiError(400, `this file has no model ${request.model}`);
     const { file } = model;
     const ids = model.ids(request.source);
-    const source = [...labels(request.source, model), END];
     const interventions = request.interventions ?? [];
     const others = [...new Set(interventions.flatMap(({ other }) => (other === undefined ? [] : [other])))];
     const graphs = await model.graphs();
@@ -147,13 +141,8 @@ export class OfflineAnswers implements Answers {
       signal,
     );
     const prefix = model.prefix(request.prefix ?? []);
-    return { model, source, decoder, prefix, options: optionsOf(request, file, ids.length, prefix.length) };
+    return { model, source: model.labels(request.source), decoder, prefix, options: optionsOf(request, file, ids.length, prefix.length) };
   }
-}
-
-/** What the tokens of a sentence are called. */
-function labels(given: string | readonly string[], model: Model): string[] {
-  return typeof given === "string" ? model.source.labels(given) : [...given];
 }
 
 /** The options of a search after a prefix of `count` tokens. */

@@ -61,7 +61,13 @@ export class Coder {
   }
 
   private asRead(piece: string): string {
-    return (this.ids.get(piece) ?? UNK) < SPECIALS ? UNKNOWN : piece;
+    return this.idOf(piece) === UNK ? UNKNOWN : piece;
+  }
+
+  /** The id of a piece of text; one that is spelled like a special token is unknown. */
+  private idOf(piece: string): number {
+    const id = this.ids.get(piece) ?? UNK;
+    return id < SPECIALS ? UNK : id;
   }
 
   private suggestions(word: string, unknown: readonly string[]): string[] {
@@ -138,12 +144,8 @@ export class Coder {
     return known === undefined ? [word] : [known, end![0]];
   }
 
-  /** Ids of text: `<unk>` is the unknown token, and so is a piece that is spelled like another special token. */
   encode(pieces: readonly string[]): number[] {
-    return pieces.map((piece) => {
-      const id = this.ids.get(piece) ?? UNK;
-      return id < SPECIALS ? UNK : id;
-    });
+    return pieces.map((piece) => this.idOf(piece));
   }
 
   /** The id of a token that can stand in a translation, `<unk>` included; undefined for others. */

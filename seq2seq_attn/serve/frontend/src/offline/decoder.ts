@@ -2,6 +2,7 @@
 
 import { Tensor } from "onnxruntime-web/wasm";
 import { ApiError, type Intervention, type LayerReading, type Step } from "../api.ts";
+import { sum } from "../numbers.ts";
 import { type Coder, EOS, PAD } from "./codec.ts";
 import { type Graphs, integers, row, select, type Tensors } from "./graphs.ts";
 import { bestToken, logSoftmax, mostLikely } from "./search.ts";
@@ -100,9 +101,6 @@ export class Decoder {
     for (let number = 0; number < limit; number += 1) {
       const { logits, after, found } = await this.step([token], state);
       const logProbabilities = logSoftmax(logits[0]!);
-      if (logProbabilities.some((each) => !Number.isFinite(each))) {
-        throw new ApiError(400, "the predictions are no longer finite; give smaller weights");
-      }
       token = given[number] ?? bestToken(logits[0]!, number + 1 >= minLength);
       const readsAnother = this.at(state.steps).some((each) => each.row !== undefined);
       const hasWeights = this.heads.length > 0 && !readsAnother;
@@ -156,7 +154,7 @@ export class Decoder {
 
   /** The inputs for what replaces weights and contexts at a step; those of one head follow those of another in turn. */
   private changes(step: number, hypotheses: number, rows: number): Tensors {
-    const heads = this.heads.reduce((sum, count) => sum + count, 0);
+    const heads = sum(this.heads);
     const { length } = this.source;
     const given = new Float32Array(rows * heads * this.positions);
     const isGiven = new Uint8Array(rows * heads);
@@ -174,8 +172,8 @@ export class Decoder {
               const own = given.subarray(place * this.positions, (place + 1) * this.positions);
               if (each.replace === "mean" && !isGiven[place]) isUniform[place] = 1;
               else {
-                const sum = own.reduce((total, weight) => total + weight, 0);
-                own.set(each.replace === "weights" ? each.weights! : Array<number>(length).fill(each.replace === "mean" ? sum / length : 0));
+                const mean = own.reduce((total, weight) => total + weight, 0) / length;
+                own.set(each.replace === "weights" ? each.weights! : Array<number>(length).fill(each.replace === "mean" ? mean : 0));
                 isGiven[place] = 1;
               }
             }

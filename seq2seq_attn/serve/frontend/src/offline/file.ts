@@ -1,6 +1,7 @@
 /** What the writer of the file put into it; seq2seq_attn/export/live.py is the other side. */
 
 import type { ModelInfo } from "../api.ts";
+import { unpacked } from "../packed.ts";
 
 export interface Codec {
   kind: "word" | "character";
@@ -22,7 +23,7 @@ export interface GraphInfo {
   outputs: Port[];
 }
 
-export interface SearchOptions {
+interface SearchOptions {
   beam_size: number;
   length_penalty: number;
   length_reward: number;
@@ -41,14 +42,8 @@ export interface ModelFile {
 
 export const models = (): ModelFile[] => JSON.parse(content("models")) as ModelFile[];
 
-/** The bytes of an element: gzip in base64. */
-export async function bytes(id: string): Promise<ArrayBuffer> {
-  const text = atob(content(id));
-  const packed = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i += 1) packed[i] = text.charCodeAt(i);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer();
-}
+/** The bytes of an element. */
+export const bytes = (id: string): Promise<ArrayBuffer> => unpacked(content(id), "gzip");
 
 function content(id: string): string {
   const element = document.getElementById(id);

@@ -1,5 +1,6 @@
 /** Greedy search, beam search and sampling, as in seq2seq_attn/search. */
 
+import { ApiError } from "../api.ts";
 import { BOS, EOS, PAD } from "./codec.ts";
 import type { Decoder } from "./decoder.ts";
 
@@ -13,17 +14,20 @@ export interface Options {
   sampling: { temperature: number; topP: number; seed: number } | null;
 }
 
-export interface Found {
+interface Found {
   ids: number[]; // after the prefix, without `</s>`
   isClosed: boolean; // whether it ends in `</s>`
   logProbability: number;
   score: number;
 }
 
+/** ApiError: weights by hand led to logits that are not finite. */
 export function logSoftmax(logits: Float32Array): Float64Array {
   const highest = logits.reduce((a, b) => Math.max(a, b), -Infinity);
   const sum = logits.reduce((total, each) => total + Math.exp(each - highest), 0);
-  return Float64Array.from(logits, (each) => each - highest - Math.log(sum));
+  const found = Float64Array.from(logits, (each) => each - highest - Math.log(sum));
+  if (!found.every(Number.isFinite)) throw new ApiError(400, "the predictions are no longer finite; give smaller weights");
+  return found;
 }
 
 const mayStand = (id: number, mayEnd: boolean): boolean => id !== PAD && id !== BOS && (mayEnd || id !== EOS);

@@ -1,15 +1,10 @@
 /** Charts: the mark nearest to the pointer shows its tooltip; arrow keys move along a line and between lines. */
 
 import { download, type Table } from "../download.ts";
+import { ARROWS } from "../keys.ts";
 import { hideTip, showTip } from "./page.ts";
 
 const NEAR = 24; // maximum distance in pixels between the pointer and a mark
-const MOVES: Record<string, { across: number; up: number }> = {
-  ArrowRight: { across: 1, up: 0 },
-  ArrowLeft: { across: -1, up: 0 },
-  ArrowUp: { across: 0, up: -1 },
-  ArrowDown: { across: 0, up: 1 },
-};
 
 type Point = SVGGElement;
 
@@ -73,12 +68,12 @@ function startChart(chart: Element): void {
   svg.addEventListener("focusin", ({ target }) => show(points.filter((point) => point === target)));
   svg.addEventListener("focusout", () => show([]));
   svg.addEventListener("keydown", (event) => {
-    const move = MOVES[event.key];
+    const move = ARROWS[event.key];
     if (!move || lines.length === 0) return;
     event.preventDefault();
     const focused = document.activeElement;
     const line = lines.findIndex((each) => each.some((point) => point === focused));
-    const next = lines[(Math.max(line, 0) + move.up + lines.length) % lines.length]!;
+    const next = lines[(Math.max(line, 0) + move.down + lines.length) % lines.length]!;
     const place = line < 0 ? 0 : lines[line]!.findIndex((point) => point === focused) + move.across;
     next[Math.max(0, Math.min(place, next.length - 1))]!.focus();
   });

@@ -2,6 +2,7 @@
 
 import { END } from "../format.ts";
 import { sum, upTo } from "../numbers.ts";
+import { unpacked } from "../packed.ts";
 import { wordsIn } from "../sentences.ts";
 import type { Seen, SeenData } from "../source-picture.ts";
 import { byId } from "./page.ts";
@@ -71,14 +72,9 @@ interface Shown {
   glosses: Record<string, string>;
 }
 
-async function inflate(base64: string): Promise<ArrayBuffer> {
-  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
-}
-
 export class Corpus {
   static async read(): Promise<Corpus> {
-    const text = new TextDecoder().decode(await inflate(byId("packed").textContent!));
+    const text = new TextDecoder().decode(await unpacked(byId("packed").textContent!, "deflate"));
     return new Corpus(JSON.parse(text) as Packed, JSON.parse(byId("data").textContent!) as Shown);
   }
 
@@ -155,7 +151,7 @@ export class Corpus {
     // By name: the order of the keys of an object is not that of the file if some look like numbers.
     const scripts = [...document.querySelectorAll<HTMLElement>("script.weights")];
     const script = scripts.find((each) => each.dataset["arm"] === arm)!;
-    const levels = this.levels.get(arm) ?? new Uint8Array(await inflate(script.textContent!));
+    const levels = this.levels.get(arm) ?? new Uint8Array(await unpacked(script.textContent!, "deflate"));
     this.levels.set(arm, levels);
     const sizes = upTo(place).map((pair) => this.tokensOf(arm, pair)).map(({ source, target }) => source.length * target.length);
     const { source, target } = this.tokensOf(arm, place);

@@ -74,7 +74,7 @@ export class AttentionPanel extends Part {
     const name = `attention_${corpus.pairs[this.place]!.line}`;
     const figure = this.seen ? html`
       <source-picture .model=${view.arm} .seen=${this.seen} .grid=${view.grid} .rows=${rows} .gold=${this.gold} .focusStep=${step}></source-picture>` : html`
-      <heat-map fixed .model=${view.arm} .source=${source} .target=${rows.map((row) => row.token)}
+      <heat-map .isFixed=${true} .model=${view.arm} .source=${source} .target=${rows.map((row) => row.token)}
         .weights=${rows.map(({ weights }) => weights)} .links=${links} .glosses=${corpus.glosses} .focusStep=${step}></heat-map>`;
     return html`${figure}
       <p class="hint">Download ${figureButtons(name, this.seen ? null : () => this.querySelector("svg.heat-map"), table)}</p>

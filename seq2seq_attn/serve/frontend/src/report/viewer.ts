@@ -45,14 +45,16 @@ export class AttentionViewer extends Part {
 
   /** Shows what the address says; also called before the element is put on the page. */
   async restore(): Promise<void> {
-    await this.show(readAddress(location.hash, this.corpus));
+    const state = readAddress(location.hash, this.corpus);
+    await this.show(state.place, () => state);
   }
 
-  /** False if another sentence was asked for before the weights of this one were there. */
-  private async show(state: State): Promise<boolean> {
+  /** Takes a state once the weights are there; false if another sentence was asked for before. */
+  private async show(place: number, stateThen: () => State): Promise<boolean> {
     const number = (this.asked += 1);
-    const views = await this.corpus.viewsOf(state.place);
+    const views = await this.corpus.viewsOf(place);
     if (number !== this.asked) return false;
+    const state = stateThen();
     this.views = views;
     this.paths = [0, 0];
     this.state = { ...state, arms: chosenArms(this.views, state.arms, this.corpus.best) };
@@ -66,7 +68,7 @@ export class AttentionViewer extends Part {
   }
 
   private async showSentence(place: number): Promise<void> {
-    if (await this.show({ ...this.state, place, step: 0 })) this.change({});
+    if (await this.show(place, () => ({ ...this.state, place, step: 0 }))) this.change({});
   }
 
   private get panels(): Panel[] {

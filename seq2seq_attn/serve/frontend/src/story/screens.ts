@@ -6,6 +6,7 @@ import { barTable } from "../bar-table.ts";
 import type { Decoded, ModelInfo, SelfAttention, ValuePlane } from "../api.ts";
 import { few, fixed, share } from "../format.ts";
 import "../heat-map.ts";
+import type { Languages } from "../heat-map.ts";
 import { largest, upTo } from "../numbers.ts";
 import { reading, tokensOf, viewOf } from "../reading.ts";
 import { wordsIn } from "../sentences.ts";
@@ -184,7 +185,7 @@ function contextFigure(story: Story): TemplateResult {
 const EXAMPLE = { words: wordsOf(walkDefaults()), vectors: walkDefaults().keys };
 
 /** A map of one sentence onto itself or its source, where a row can be chosen. */
-function map(name: string, rows: readonly string[], columns: readonly string[], weights: readonly (readonly number[])[], languages: { source: string; target: string }, row: number | null): TemplateResult {
+function map(name: string, rows: readonly string[], columns: readonly string[], weights: readonly (readonly number[])[], languages: Languages, row: number | null): TemplateResult {
   return html`<heat-map .model=${name} .source=${columns} .target=${rows} .weights=${weights} .languages=${languages} .isFixed=${true}
     .focusStep=${row}></heat-map>`;
 }
