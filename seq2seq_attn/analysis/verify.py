@@ -10,9 +10,11 @@ from typing import Any, Literal, NamedTuple
 import seq2seq_attn
 from seq2seq_attn.analysis.scoring import TRANSLATIONS, score_test
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.reading import digest, read_lines, sha256
 from seq2seq_attn.runs import CONFIG, Say, find_run
+from seq2seq_attn.runs.cache import named_files
 from seq2seq_attn.runs.folder import check_files, read_config, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.provenance import code_digest, data_files, hardware, packages, read_sessions
@@ -77,14 +79,15 @@ def _verify(folder: Path, score: bool, progress: Progress | None, say: Say) -> I
         yield VerifiedItem("configuration", "ok", "as in training")
     else:
         yield VerifiedItem("configuration", "wrong", "config.yaml was changed after training")
-    yield from _against(sessions[-1], config)
+    yield from _against(sessions[-1], config, model.source)
     if score:
         yield from _scores(model, folder, metrics, progress, say)
 
 
-def _against(recorded: Mapping[str, Any], config: Config) -> Iterator[VerifiedItem]:
+def _against(recorded: Mapping[str, Any], config: Config, source: FrontEnd) -> Iterator[VerifiedItem]:
     """The data, code, libraries and hardware of now against those of a training run."""
     yield from _data(recorded["data"], config)
+    yield from _named(recorded.get("named_files"), config, source)
     versions = seq2seq_attn.__version__, recorded["version"]
     if recorded["code"] == code_digest():
         yield VerifiedItem("code", "ok", f"seq2seq_attn {versions[0]}, unchanged")
@@ -110,6 +113,22 @@ def _data(recorded: Mapping[str, str], config: Config) -> Iterator[VerifiedItem]
             sound += 1
     if sound == len(recorded):
         yield VerifiedItem("data", "ok", f"{sound} files as in training")
+
+
+def _named(checksum: str | None, config: Config, source: FrontEnd) -> Iterator[VerifiedItem]:
+    """The recordings or images of now against those of a training run; nothing of text."""
+    if checksum is None:
+        return
+    train = config.data.train
+    try:
+        is_same = named_files(train, source) == checksum
+    except UserError as error:
+        yield VerifiedItem("data", "wrong", f"{train.name}: {error}")
+        return
+    if is_same:
+        yield VerifiedItem("data", "ok", f"what the lines of {train.name} name is as in training")
+    else:
+        yield VerifiedItem("data", "wrong", f"{train.name}: what the lines name is not that of the training")
 
 
 def _difference(item: str, then: Mapping[str, str], now: Mapping[str, str]) -> VerifiedItem:

@@ -170,10 +170,8 @@ class Model:
         if isinstance(sentences, str):
             raise UserError(f"translate takes a list of sources, got one string; write translate([{sentences!r}])")
         if isinstance(sentences, Path):
-            raise UserError(
-                f"translate takes a list of sources, got the path {sentences}; write "
-                f"translate(path.read_text('utf-8').splitlines())"
-            )
+            lines = "[str(path)]" if self.trained.source.names_files else "path.read_text('utf-8').splitlines()"
+            raise UserError(f"translate takes a list of sources, got the path {sentences}; write translate({lines})")
         known = None if glossary is None else Glossary.of(glossary)
         options, rest = self.search_options(**search), lines_of(sentences, prefixes, constraints, known)
         batches = iter(lambda: list(islice(rest, CHUNK)), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
@@ -16,6 +17,10 @@ from seq2seq_attn.corpora.front_end import open_named
 from seq2seq_attn.errors import UserError, needing
 
 _NEEDED = "source.kind=speech"
+# What libsndfile, which reads on, says of a WAV file with less sound than its header announces. A program that writes
+# to a pipe cannot know the size, and announces one that no file has.
+_ENDS_EARLY = re.compile(r"^data : (\d+) \(should be (\d+)\)", re.MULTILINE)
+_STREAMED = 0x7FFF0000  # bytes
 _FULL_SCALE = 32768  # of the 16-bit samples that Kaldi reads; libsndfile gives those from -1 to 1
 
 
@@ -74,6 +79,9 @@ class SpeechConfig(RecordingConfig):
                 f"ffmpeg -i FILE -ar {self.sample_rate} NEW.wav, or if all have this rate, set "
                 f"source.sample_rate={sound.samplerate}"
             )
+        sizes = _ENDS_EARLY.search(sound.extra_info)
+        if sizes is not None and int(sizes[1]) < _STREAMED:
+            raise UserError(f"{line}: ends after {sizes[2]} of {sizes[1]} bytes of sound; copy it again")
         seconds = sound.frames / sound.samplerate
         if seconds > self.max_seconds:
             raise UserError(

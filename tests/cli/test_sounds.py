@@ -8,6 +8,9 @@ import pytest
 import yaml
 from plain_recipe import constant
 
+import seq2seq_attn as s2s
+from seq2seq_attn.errors import UserError
+
 RATE = 8000
 
 
@@ -83,6 +86,26 @@ def test_sounds_are_read_by_their_names_and_a_bad_one_is_refused_by_its_line(con
     (tmp_path / "list").write_text(f"{other}\n" * 4)
     error = refused("train", config, "--output", tmp_path / "run", f"data.validation.source={tmp_path}/list")
     assert f"{other}: 16000 Hz" in error
+
+
+def test_a_recording_that_was_changed_or_deleted_is_found_by_verification(config, run, program):
+    assert "train.words name is as in training" in program("verify", run).out
+    sound = config.parent / "train0.wav"
+    before = sound.read_bytes()
+    try:
+        tones(sound, ["high"] * 3)
+        answer = program("verify", run)
+        assert (answer.code, "what the lines name is not that of the training" in answer.out) == (1, True)
+        sound.unlink()
+        answer = program("verify", run)
+        assert (answer.code, f"{sound}: no such file" in answer.out) == (1, True)
+    finally:
+        sound.write_bytes(before)
+
+
+def test_a_path_in_place_of_a_list_is_refused_with_what_to_write(config, run):
+    with pytest.raises(UserError, match=r"write translate\(\[str\(path\)\]\)$"):
+        s2s.load(run).translate(config.parent / "train0.wav")
 
 
 def test_an_encoder_of_text_does_not_read_sounds(config, refused, tmp_path):

@@ -1,8 +1,10 @@
 """Front ends of frames and of sound: what a line becomes, and the files that are refused in one line."""
 
 import io
+import struct
 import sys
 import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,6 +142,11 @@ def test_deltas_are_the_slopes_over_five_frames(tmp_path, noise):
     assert SpeechConfig(sample_rate=RATE, mel_bins=5, deltas=1).build([line]).size == 10
 
 
+def half(path):
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content[: len(content) // 2])
+
+
 SOUNDS = {
     "missing": (None, "no such file"),
     "text": (b"no sound at all" * 9, "cannot|not a file of sound"),
@@ -149,6 +156,7 @@ SOUNDS = {
         lambda path: written(path, np.arange(900), 16000),
         "16000 Hz.*sample_rate=8000;.*set source.sample_rate=16000",
     ),
+    "half copied": (lambda path: half(written(path, np.arange(2000))), "ends after 1978 of 4000 bytes of sound; copy"),
     "silence": (lambda path: written(path, np.zeros(900)), "silence"),
     "short": (lambda path: written(path, np.arange(150)), "150 samples"),
     "no samples": (lambda path: written(path, []), "0 samples"),
@@ -169,6 +177,16 @@ def test_a_sound_that_cannot_be_used_is_refused_in_one_line_with_its_name(name, 
     with pytest.raises(UserError, match=rf"line 2: {path}: .*({message})") as refused:
         config.build(["", str(path)])
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.usefixtures("speech")
+def test_a_sound_that_was_written_to_a_pipe_announces_any_size_and_is_read(tmp_path, noise):
+    line = written(tmp_path / "noise.wav", noise)
+    config = SpeechConfig(sample_rate=RATE, normalize="none")
+    expected, content = config.read(line), Path(line).read_bytes()
+    for size in (0x7FFFF000, 0xFFFFFFFF):
+        Path(line).write_bytes(content[:40] + struct.pack("<I", size) + content[44:])
+        np.testing.assert_array_equal(config.read(line), expected)
 
 
 def test_more_bands_than_the_window_tells_apart_are_refused(tmp_path, noise):
