@@ -116,6 +116,7 @@ def test_what_does_not_suit_copied_words_is_refused_in_one_line(model, files):
     pointer = {"model": POINTER}
     for changes, words in (
         ({"text": {"tokenizer": "word"}, **pointer}, r"text\.joint=true"),
+        ({"text": {"tokenizer": "word", "joint": True, "copy_slots": 5}}, r"never be trained.*minimum_frequency=2"),
         (
             {"source": {"kind": "factored"}, "model": {**POINTER, "encoder": {"kind": "factored"}}},
             r"text\.copy_slots needs a source of text",
