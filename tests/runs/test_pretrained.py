@@ -165,7 +165,7 @@ def test_vectors_in_memory_and_in_files_cannot_be_combined(config, vectors, tmp_
 
 
 def test_the_documented_lines_train_from_torchtext_vectors(config, vectors, tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs/your-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/training.md").read_text(encoding="utf-8")
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "torchtext" in block)
     monkeypatch.chdir(tmp_path)
     values = changed(config, training={"max_epochs": 1}, model={"embedding_size": 9})
