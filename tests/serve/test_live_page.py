@@ -302,6 +302,11 @@ def test_changes_are_undone_and_redone_by_the_browser_by_keys_and_from_a_list(vi
         is_the_intervention(page, model, 0)
     assert redo.is_disabled()
     unfold(page, "Options")
+    decoding = page.locator("#decoding")
+    decoding.select_option("sampling")
+    for press, shown in ((undo, "search"), (redo, "sampling"), (undo, "search")):  # as the form shows it
+        press.click()
+        page.wait_for_function("shown => document.querySelector('#decoding').value === shown", arg=shown)
     page.locator("#beam").fill("3")
     assert state(page)["beam"] == "3"
     page.get_by_role("button", name="Changes", exact=True).click()

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { defineConfig, type Plugin, type UserConfig } from "vite";
+import { type BuildEnvironmentOptions, defineConfig, type Plugin, type UserConfig } from "vite";
 
 const SOURCES = ["index.html", "onnxruntime.LICENSE", "package-lock.json", "package.json", "src", "tsconfig.json", "vite.config.ts"];
 
@@ -52,15 +52,20 @@ const runtime: Plugin = {
   },
 };
 
+/** What all three builds have. The licenses of the bundled packages ask that their notices are kept: also in a file of its own. */
+const into = (outDir: string): BuildEnvironmentOptions => ({
+  outDir,
+  emptyOutDir: true,
+  license: { fileName: "licenses.md" },
+  modulePreload: { polyfill: false },
+});
+
 /** The server's page, in an address of its own. */
 const page: UserConfig = {
   base: "./",
   plugins: [stamp],
   build: {
-    outDir: "../page",
-    emptyOutDir: true,
-    license: { fileName: "licenses.md" }, // of the bundled packages, which ask that their notices are kept
-    modulePreload: { polyfill: false },
+    ...into("../page"),
     // Names without hashes: a change of the page is a change of the same files. The server sends ETags.
     rollupOptions: {
       output: { entryFileNames: "assets/page.js", assetFileNames: "assets/[name][extname]" },
@@ -74,10 +79,7 @@ const live: UserConfig = {
   plugins: [withoutAddress, runtime],
   resolve: { alias: { "/fonts": join(import.meta.dirname, "../../report/fonts") } },
   build: {
-    outDir: "../../export/page",
-    emptyOutDir: true,
-    license: { fileName: "licenses.md" }, // also written into the file
-    modulePreload: { polyfill: false },
+    ...into("../../export/page"),
     assetsInlineLimit: 1 << 20,
     rollupOptions: {
       input: "src/live.ts",
@@ -93,10 +95,7 @@ const live: UserConfig = {
 /** The scripts of a report, and the styles of the parts that it shares with the page: report/html_page.py inlines them. */
 const report: UserConfig = {
   build: {
-    outDir: "../../report/page",
-    emptyOutDir: true,
-    license: { fileName: "licenses.md" }, // also written into the file
-    modulePreload: { polyfill: false },
+    ...into("../../report/page"),
     rollupOptions: {
       input: "src/report.ts",
       output: { entryFileNames: "report.js", assetFileNames: "[name][extname]", postBanner: banner() },

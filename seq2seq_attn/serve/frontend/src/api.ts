@@ -149,7 +149,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What is told of any failure. */
+/** Any failure as one that the page shows; one of another kind has status 500. */
 export const asApiError = (error: unknown): ApiError => (error instanceof ApiError ? error : new ApiError(500, String(error)));
 
 const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";

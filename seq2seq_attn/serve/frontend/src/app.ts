@@ -28,10 +28,10 @@ import { commandOf, isTypedInto } from "./keys.ts";
 import "./model-comparison.ts";
 import "./model-pane.ts";
 import { type Asks, Part } from "./part.ts";
-import { firstSentence } from "./presets.ts";
+import { firstSource } from "./presets.ts";
 import { sourceTokens, tokensOf, type View, viewOf } from "./reading.ts";
 import "./row-editor.ts";
-import { exampleName, readsText } from "./sent-files.ts";
+import { readsText } from "./sent-files.ts";
 import "./sentence-form.ts";
 import { answerTo, type Failure } from "./retry.ts";
 import { Line, Pane } from "./session.ts";
@@ -44,12 +44,6 @@ import type { PageTools } from "./tools.ts";
 import "./translations.ts";
 import "./walk.ts";
 import "./words-read.ts";
-
-/** What the page begins with: a sentence, or a source of another kind. */
-function firstSource(model: ModelInfo): string {
-  if (!readsText(model)) return model.examples.length > 0 ? exampleName(0) : "";
-  return firstSentence(model);
-}
 
 export class AttentionPage extends Part {
   static override properties = {
@@ -201,7 +195,7 @@ export class AttentionPage extends Part {
     });
   }
 
-  /** The shown models whose weights can be computed anew from their scores. */
+  /** The shown models whose weights can be recomputed from their scores. */
   private get normalizing(): ModelInfo[] {
     return this.shown.map(({ info }) => info).filter(({ normalizers = [] }) => normalizers.length > 0);
   }

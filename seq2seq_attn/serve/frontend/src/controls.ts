@@ -1,9 +1,9 @@
 /** Options of the translator: the search or the sampling, from scores to weights, and which layer and head is shown. */
 
 import { html, nothing, type TemplateResult } from "lit";
-import { live } from "lit/directives/live.js";
 import type { ModelInfo } from "./api.ts";
 import { sum, upTo } from "./numbers.ts";
+import { option } from "./option.ts";
 import { Part } from "./part.ts";
 import type { State } from "./state.ts";
 import { temperatureSlider } from "./temperature.ts";
@@ -27,7 +27,7 @@ export class TranslatorControls extends Part {
   declare state: State;
   declare search: ModelInfo["search"]; // of the first model, with which the page begins
   declare heads: readonly number[]; // of each layer that attends
-  declare normalization: Normalization | null; // null: no model has weights from scores that are computed anew
+  declare normalization: Normalization | null; // null: no model has weights that can be recomputed from scores
 
   protected override render(): TemplateResult {
     const { state, search } = this;
@@ -35,8 +35,7 @@ export class TranslatorControls extends Part {
     const samples = state.temperature !== null;
     return html`<div class="controls" role="group" aria-label="Options of the translator">
       <label>Decoding <select id="decoding" @change=${this.method}>
-        <option value="search" ?selected=${!samples}>search</option>
-        <option value="sampling" ?selected=${samples}>sampling</option></select></label>
+        ${option("search", "search", !samples)} ${option("sampling", "sampling", samples)}</select></label>
       ${samples
         ? [
             this.slider("temperature", "Temperature", 0.1, 2, 0.1, state.temperature!),
@@ -65,8 +64,8 @@ export class TranslatorControls extends Part {
     const choose = (event: Event): void => this.ask("set-normalizer", (event.target as HTMLSelectElement).value);
     return html`<label title="The weights are normalize(e), where e are the model's own scores">Normalizer
       <select id="attention-normalizer" @change=${choose}>
-        <option value="" .selected=${live(normalizer === "")}>the model's own</option>
-        ${normalizers.map((name) => html`<option .selected=${live(name === normalizer)}>${name}</option>`)}</select></label>`;
+        ${option("", "the model's own", normalizer === "")}
+        ${normalizers.map((name) => option(name, name, name === normalizer))}</select></label>`;
   }
 
   private sharpness({ temperature }: Normalization): TemplateResult {
@@ -86,11 +85,9 @@ export class TranslatorControls extends Part {
       this.ask("change-state", Number.isInteger(a) ? { layer: a!, head: b! } : { layer: null, head: 0 });
     };
     return html`<label>Weights of <select id="head" @change=${choose}>
-      <option value="" ?selected=${layer === null}>all heads (mean)</option>
-      ${this.heads.flatMap((count, a) =>
-        upTo(count).map((b) => html`<option value="${a}.${b}" ?selected=${layer === a && head === b}>
-          layer ${a + 1}, head ${b + 1}</option>`),
-      )}</select></label>`;
+      ${option("", "all heads (mean)", layer === null)}
+      ${this.heads.map((count, a) => upTo(count).map((b) => option(`${a}.${b}`, `layer ${a + 1}, head ${b + 1}`, layer === a && head === b)))}
+    </select></label>`;
   }
 }
 

@@ -6,7 +6,7 @@ export function share(value: number): string {
   return value.toFixed(3);
 }
 
-/** A number with so many decimals, a minus sign, and no sign at what is rounded to zero. */
+/** A number with this number of decimals, a minus sign, and no sign at what is rounded to zero. */
 export const fixed = (value: number, decimals: number): string =>
   value.toFixed(decimals).replace(/^-(?=[0.]+$)/, "").replace("-", "−");
 
@@ -20,7 +20,7 @@ export function few(value: number): string {
 
 export const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
-/** A text of at most so many characters. */
+/** The beginning of a text that has more characters than `most`. */
 export const shortened = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 2)} …`);
 
 export const END = "</s>";

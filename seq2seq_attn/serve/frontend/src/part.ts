@@ -2,9 +2,10 @@
 
 import { LitElement } from "lit";
 import type { Intervention } from "./api.ts";
+import type { Filters } from "./report/address.ts";
 import type { State } from "./state.ts";
 
-/** What the elements ask of the page: the names of the events and what they carry. */
+/** What the elements ask of the page, or of the element around them: the names of the events and what they carry. */
 export interface Asks {
   "change-state": Partial<State>;
   "change-sentence": string;
@@ -21,6 +22,11 @@ export interface Asks {
   present: null; // in large type, or no more
   intervene: { model: string; step: number | null; replace: Intervention["replace"]; other?: string };
   reset: { model: string; step: number | null }; // null: everything
+  "move-vector": { place: number; vector: number[] }; // of the walk: a key, or -1 for the query
+  "change-filters": Filters; // of a report, as what follows
+  "choose-sentence": number;
+  "choose-arm": number; // its place in all arms
+  "choose-path": number; // its place in the translations of an arm
 }
 
 const EDGE = 60; // pixels at the sides of a box in which its content fades, with half of a token

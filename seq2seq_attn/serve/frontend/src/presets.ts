@@ -1,7 +1,7 @@
 /** Sentences and settings to begin with, made from what is served. */
 
 import type { ModelInfo } from "./api.ts";
-import { readsText } from "./sent-files.ts";
+import { exampleName, readsText } from "./sent-files.ts";
 import { wordsIn } from "./sentences.ts";
 import type { State } from "./state.ts";
 
@@ -14,9 +14,12 @@ interface Preset {
 const FIRST = "Tom chases Jerry .";
 const PASSIVE = /\b(is|are|was|were|be|been|being) \w+ed by\b/;
 
-/** The sentence with which the page begins. */
-export const firstSentence = ({ source, examples }: ModelInfo): string =>
-  source === "en" ? FIRST : (examples[0]?.source ?? "");
+/** What the page begins with: a sentence, or a source of another kind. */
+export function firstSource(model: ModelInfo): string {
+  const { source, examples } = model;
+  if (!readsText(model)) return examples.length > 0 ? exampleName(0) : "";
+  return source === "en" ? FIRST : (examples[0]?.source ?? "");
+}
 
 /** The presets that these models have; a sentence is one of the first model's examples. */
 export function presets(models: readonly ModelInfo[]): Preset[] {

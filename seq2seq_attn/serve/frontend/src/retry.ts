@@ -13,7 +13,7 @@ export interface Failure {
 /** Whether the same question may be answered later: no answer, too much to do, or an error of the server's own. */
 export const mayPass = ({ status }: ApiError): boolean => status === 0 || status === 429 || status >= 500;
 
-/** Seconds until the next attempt after so many failures in a row; null: the page does not ask by itself. */
+/** Seconds until the next attempt after this number of failures in a row; null: the page does not ask by itself. */
 export function pauseAfter(error: ApiError, failures: number): number | null {
   const isAskedAgain = error.status === 0 || error.status === 429 || error.status === 503;
   return isAskedAgain ? Math.max(error.retryAfter ?? 0, Math.min(LONGEST, 2 ** (failures - 1))) : null;

@@ -6,6 +6,7 @@ import type { ModelInfo } from "./api.ts";
 import type { Normalization } from "./controls.ts";
 import "./controls.ts";
 import { shortened } from "./format.ts";
+import { option } from "./option.ts";
 import { Part } from "./part.ts";
 import { isShown, presets } from "./presets.ts";
 import { readsText } from "./sent-files.ts";
@@ -54,7 +55,7 @@ export class SentenceForm extends Part {
       </div>
       ${this.lines.length < 2 ? nothing : html`<p class="note"><label>${this.lines.length} lines, of which one is read:
         <select id="lines" @change=${this.chooseLine}>
-          ${this.lines.map((each, i) => html`<option value=${i} ?selected=${each === this.state.source}>${shortened(each, 90)}</option>`)}
+          ${this.lines.map((each, i) => option(i, shortened(each, 90), each === this.state.source))}
         </select></label></p>`}
       <div class="line begin">
         ${this.chips()} ${this.models.length < 2 ? nothing : this.choice()}
@@ -91,8 +92,8 @@ export class SentenceForm extends Part {
     const example = examples.findIndex((each) => each.source === this.state.source);
     return examples.length === 0 ? nothing : html`<label>Example
       <select id="example" @change=${this.choose}>
-        <option value="-1" ?selected=${example < 0}>choose a sentence of the test set</option>
-        ${examples.map((each, i) => html`<option value=${i} ?selected=${i === example}>${shortened(each.source, 90)}</option>`)}
+        ${option(-1, "choose a sentence of the test set", example < 0)}
+        ${examples.map((each, i) => option(i, shortened(each.source, 90), i === example))}
       </select></label>`;
   }
 

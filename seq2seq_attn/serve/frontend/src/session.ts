@@ -3,7 +3,6 @@
 import {
   type Answers,
   type ApiError,
-  asApiError,
   type Decoded,
   type Hypothesis,
   type ModelInfo,
@@ -13,7 +12,7 @@ import {
   type StepsRequest,
   type ValuePlane,
 } from "./api.ts";
-import { type Failure, pauseAfter } from "./retry.ts";
+import { answerTo, type Failure } from "./retry.ts";
 import { lineOf } from "./sent-files.ts";
 import { isEdited, NO_EDIT, type Edit, type State } from "./state.ts";
 
@@ -69,13 +68,9 @@ export class Pane {
   hypotheses: Hypothesis[] = []; // of the search that found `current`, if it keeps several
   readonly glosses: ReadonlyMap<string, string>; // English, of tokens
   busy = 0; // questions without an answer
-  edit: Edit = NO_EDIT;
-  source: string | string[] = ""; // that `current` translates
   private readonly asked = { base: new Asked(), changed: new Asked(), hypotheses: new Asked() };
   private readonly answers = { base: "", changed: "" }; // the sentence and search that were answered
-  state: State | null = null; // for which was asked
-  private attempts = 0; // in a row, to ask again
-  private timer: ReturnType<typeof setTimeout> | undefined;
+  state: State | null = null; // that was asked for
 
   constructor(
     readonly info: ModelInfo,
@@ -94,7 +89,16 @@ export class Pane {
   }
 
   get failure(): Failure | null {
-    return QUESTIONS.map((name) => this.asked[name].failure).find((each) => each !== null) ?? null;
+    return Object.values(this.asked).find(({ failure }) => failure !== null)?.failure ?? null;
+  }
+
+  get edit(): Edit {
+    return this.state?.edits[this.info.name] ?? NO_EDIT;
+  }
+
+  /** What is translated with the edit: a line, or tokens by hand. */
+  get source(): string | string[] {
+    return this.edit.source ?? (this.state && lineOf(this.info, this.state.source)) ?? "";
   }
 
   /** The translation that the figures show. */
@@ -118,7 +122,6 @@ export class Pane {
     const line = lineOf(this.info, state.source);
     if (!line?.trim()) return this.stop();
     const request = { model: this.info.name, source: line, ...searchOf(state, this.info) };
-    this.edit = state.edits[this.info.name] ?? NO_EDIT;
     const key = JSON.stringify(request);
     this.ask("base", key, true, async (signal) => {
       for await (const found of this.api.stream(request, signal)) {
@@ -128,9 +131,8 @@ export class Pane {
         this.arrived("base", key);
       }
     });
-    const { prefix, interventions, source = line } = this.edit;
-    this.source = source;
-    const edited = { ...request, source, prefix, interventions };
+    const { prefix, interventions } = this.edit;
+    const edited = { ...request, source: this.source, prefix, interventions };
     const editedKey = isEdited(this.edit) ? JSON.stringify(edited) : "";
     if (editedKey) {
       this.ask("changed", editedKey, false, async (signal) => {
@@ -145,19 +147,15 @@ export class Pane {
     this.askForHypotheses(editedKey ? edited : request, editedKey || key);
   }
 
-  /** Asks again for what failed. */
-  again(state: State | null = this.state): void {
-    clearTimeout(this.timer);
-    if (state) this.sync(state);
-    const failed = QUESTIONS.filter((name) => this.asked[name].failure);
-    if (failed.length > 0) this.attempts += 1;
-    for (const name of failed) this.asked[name].line.again();
+  /** Asks at once for what failed. */
+  again(state: State): void {
+    this.sync(state);
+    for (const { line, failure } of Object.values(this.asked)) if (failure) line.again();
   }
 
   stop(): void {
     for (const name of QUESTIONS) this.leave(name);
     [this.base, this.changed, this.hypotheses] = [null, null, []];
-    clearTimeout(this.timer);
   }
 
   private leave(name: Question): void {
@@ -197,35 +195,28 @@ export class Pane {
   /** Asks in the question's line. A failure is shown until there is an answer, or something else is asked. */
   private ask(name: Question, key: string, hurry: boolean, task: (signal: AbortSignal) => Promise<void>): void {
     const asked = this.asked[name];
+    const isFailing = asked.failure !== null; // and pauses before it asks again
     if (asked.line.key !== key) [asked.isAnswered, asked.failure] = [false, null];
-    asked.line.ask(key, hurry, async (signal) => {
-      this.busy += 1;
-      asked.isAnswered = false;
-      const error = await task(signal).then(() => null, asApiError);
-      this.busy -= 1;
-      if (signal.aborted) return;
-      if (error) this.failed(name, key, error);
-      else this.arrived(name, key);
+    asked.line.ask(key, hurry || isFailing, async (signal) => {
+      const work = async (): Promise<true> => {
+        this.busy += 1;
+        asked.isAnswered = false;
+        await task(signal).finally(() => (this.busy -= 1));
+        return true;
+      };
+      const isDone = await answerTo(work, signal, (failure) => {
+        if (asked.line.key !== key) return asked.line.again(); // another question waits
+        asked.failure = failure;
+        this.update(failure.error);
+      });
+      if (isDone) this.arrived(name, key);
     });
   }
 
   private arrived(name: Question, key: string): void {
     const asked = this.asked[name];
     if (asked.line.key === key) [asked.isAnswered, asked.failure] = [true, null]; // no other question waits
-    this.attempts = 0;
     this.update();
-  }
-
-  private failed(name: Question, key: string, error: ApiError): void {
-    const asked = this.asked[name];
-    if (asked.line.key !== key) return; // another question is asked next
-    const pause = pauseAfter(error, this.attempts + 1);
-    asked.failure = { error, pause };
-    if (pause !== null) {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.again(), 1000 * pause);
-    }
-    this.update(error);
   }
 }
 

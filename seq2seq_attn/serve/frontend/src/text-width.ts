@@ -1,6 +1,6 @@
 /** Widths of tokens in the page's font, for figures that place them. */
 
-const context = document.createElement("canvas").getContext("2d");
+const context = document.createElement("canvas").getContext("2d")!;
 const known = new Map<string, number>();
 const FONT_SIZE = 13;
 
@@ -8,8 +8,8 @@ const FONT_SIZE = 13;
 export function textWidth(token: string): number {
   const found = known.get(token);
   if (found !== undefined) return found;
-  if (context) context.font = `${FONT_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
-  const width = context?.measureText(token).width ?? token.length * FONT_SIZE * 0.6;
+  context.font = `${FONT_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
+  const width = context.measureText(token).width;
   known.set(token, width);
   return width;
 }

@@ -156,7 +156,7 @@ export class WalkPlane extends Part {
     const [x, y] = pointIn(this.querySelector("svg")!, event);
     const near = (value: number): number => Math.max(-this.reach, Math.min(this.reach, Math.round(20 * value) / 20));
     const vector = [near(this.x.invert(x)), near(this.y.invert(y))];
-    this.dispatchEvent(new CustomEvent("move-vector", { detail: { place: this.dragged, vector }, bubbles: true }));
+    this.ask("move-vector", { place: this.dragged, vector });
   }
 
   private lift(): void {

@@ -6,7 +6,8 @@ import { barTable } from "./bar-table.ts";
 import { figureButtons, saveJson } from "./download.ts";
 import { few, fixed, percent, share } from "./format.ts";
 import { sum } from "./numbers.ts";
-import { Part } from "./part.ts";
+import { option } from "./option.ts";
+import { type Asks, Part } from "./part.ts";
 import "./walk.css";
 import { context, isMean, NORMALIZERS, type Parameter, partialSums, reachOf, SCORERS, type Vector } from "./walk-math.ts";
 import { REACH, type WalkPlane } from "./walk-plane.ts";
@@ -85,7 +86,7 @@ export class WalkPage extends Part {
     this.ask("change-state", { walk: { ...this.state, ...patch } });
   }
 
-  private moved(event: CustomEvent<{ place: number; vector: Vector }>): void {
+  private moved(event: CustomEvent<Asks["move-vector"]>): void {
     this.set(event.detail.place, event.detail.vector);
   }
 
@@ -110,7 +111,7 @@ export class WalkPage extends Part {
     };
     return html`<h2>1. Score</h2>
       <div class="line"><label>Scorer <select id="scorer" @change=${choose}>
-        ${Object.keys(SCORERS).map((name) => html`<option .selected=${live(name === state.scorer)}>${name}</option>`)}</select></label>
+        ${Object.keys(SCORERS).map((name) => option(name, name, name === state.scorer))}</select></label>
         <span class="equation">e = ${subscripts(known.equation)} <small>${known.source}</small></span></div>
       ${known.parameters.length > 0 ? html`<div class="parameters">${known.parameters.map((each, p) => this.parameter(each, p))}</div>` : nothing}
       ${this.scores(scores)}`;
@@ -142,7 +143,7 @@ export class WalkPage extends Part {
     return html`<h2>2. Normalize</h2>
       <div class="line"><label>Normalizer <select id="normalizer"
           @change=${(event: Event) => this.change({ normalizer: (event.target as HTMLSelectElement).value })}>
-        ${Object.keys(NORMALIZERS).map((name) => html`<option .selected=${live(name === state.normalizer)}>${name}</option>`)}</select></label>
+        ${Object.keys(NORMALIZERS).map((name) => option(name, name, name === state.normalizer))}</select></label>
         ${known.hasTemperature ? html`<label class="slider">Temperature τ <input type="range" id="tau" min="0.1" max="5" step="0.1" .value=${String(state.temperature)}
           @input=${(event: Event) => this.change({ temperature: Number((event.target as HTMLInputElement).value) })}><output>${state.temperature}</output></label>` : nothing}
         <span class="equation">${subscripts(known.equation)}</span></div>

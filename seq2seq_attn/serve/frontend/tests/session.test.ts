@@ -148,7 +148,7 @@ describe("a pane", () => {
     await settled();
     waiting.shift()!.fail(new ApiError(429, "busy", 60));
     await settled();
-    pane.again();
+    pane.again(of("two"));
     await settled();
     expect(waiting).toHaveLength(1);
     await vi.advanceTimersByTimeAsync(120_000);
@@ -191,9 +191,21 @@ describe("a pane", () => {
     pane.sync(of("one", { edits: { m: { prefix: "y", interventions: [] } } }));
     waiting.shift()!.fail(new ApiError(400, "no such token"));
     await settled();
-    expect([pane.failure, pane.isStale("base")]).toEqual([null, false]);
+    expect([pane.failure, pane.isStale("base"), pane.busy]).toEqual([null, false, 1]);
     waiting.shift()!.tell(decoded("y", "1"));
     await settled();
     expect([pane.current!.text, pane.isStale("changed")]).toEqual(["y 1", false]);
+  });
+
+  test("asks for another edit at once while the server that failed is given a pause", async () => {
+    const { waiting, pane } = await answered();
+    pane.sync(of("one", { edits }));
+    waiting.shift()!.fail(new ApiError(429, "busy", 60));
+    await settled();
+    expect([pane.failure!.pause, pane.busy]).toEqual([60, 0]);
+    pane.sync(of("one", { edits: { m: { prefix: "y", interventions: [] } } }));
+    expect([pane.failure, waiting.length]).toEqual([null, 1]);
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect(waiting).toHaveLength(1);
   });
 });

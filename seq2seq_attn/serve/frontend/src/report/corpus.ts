@@ -59,7 +59,7 @@ interface Packed {
   references: string[];
   gold: (Pair["gold"] | null)[];
   examples: Record<string, View[]>; // by line
-  seen: Record<string, SeenData>; // likewise
+  seen: Record<string, SeenData>; // by line
   metric: string;
   arms: Record<string, Arm>;
   segmentations: (Segmentation | null)[]; // null: the tokens are the words

@@ -5,6 +5,7 @@ import { figureButtons } from "../download.ts";
 import { fixed } from "../format.ts";
 import "../heat-map.ts";
 import { largest } from "../numbers.ts";
+import { option } from "../option.ts";
 import { Part } from "../part.ts";
 import type { Seen } from "../source-picture.ts";
 import { wordsIn } from "../sentences.ts";
@@ -21,9 +22,9 @@ export function glossed(line: string, glosses: Glosses): (TemplateResult | strin
 }
 
 /** A list of options, one of which is chosen by its place. */
-export function choice(name: string, options: readonly string[], chosen: number, choose: (place: number) => void): TemplateResult {
+function choice(name: string, options: readonly string[], chosen: number, choose: (place: number) => void): TemplateResult {
   return html`<select aria-label=${name} @change=${({ target }: Event) => choose((target as HTMLSelectElement).selectedIndex)}>
-    ${options.map((text, place) => html`<option .selected=${place === chosen}>${text}</option>`)}</select>`;
+    ${options.map((text, place) => option(place, text, place === chosen))}</select>`;
 }
 
 export class AttentionPanel extends Part {
@@ -37,8 +38,6 @@ export class AttentionPanel extends Part {
     step: { attribute: false },
     seen: { attribute: false },
     gold: { attribute: false },
-    chooseArm: { attribute: false },
-    choosePath: { attribute: false },
   };
   declare corpus: Corpus;
   declare place: number; // of the sentence pair
@@ -49,16 +48,14 @@ export class AttentionPanel extends Part {
   declare step: number;
   declare seen: Seen | null; // the source, unless it is text
   declare gold: readonly (readonly number[])[]; // of each row, positions of this source
-  declare chooseArm: (arm: number) => void;
-  declare choosePath: (path: number) => void;
 
   protected override render(): TemplateResult {
     const { corpus, place, view, views } = this;
     const translation = corpus.translationOf(view.arm, place);
     const paths = view.paths.map(({ name, score }) => (score === null ? name : `${name}, score ${fixed(score, 3)}`));
     return html`<div class="panel s${corpus.styleOf(view.arm) % 7}">
-      <div class="choices">${choice("Arm", views.map(({ arm }) => arm), views.indexOf(view), this.chooseArm)}
-        ${paths.length > 1 ? choice("Output", paths, this.path, this.choosePath) : nothing}</div>
+      <div class="choices">${choice("Arm", views.map(({ arm }) => arm), views.indexOf(view), (arm) => this.ask("choose-arm", arm))}
+        ${paths.length > 1 ? choice("Output", paths, this.path, (path) => this.ask("choose-path", path)) : nothing}</div>
       ${translation === undefined ? nothing : html`<p class="text translation" dir="auto">${glossed(translation, corpus.glosses)}
         <small>${corpus.metric} ${fixed(corpus.scoreOf(view.arm, place)!, 1)}</small></p>`}
       ${this.shown.rows.some(({ weights }) => weights) ? this.attention() : html`

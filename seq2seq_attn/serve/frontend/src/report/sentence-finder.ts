@@ -2,6 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { fixed } from "../format.ts";
+import { option } from "../option.ts";
 import { Part } from "../part.ts";
 import type { Filters } from "./address.ts";
 import { upTo } from "../numbers.ts";
@@ -50,8 +51,8 @@ export class SentenceFinder extends Part {
       </form>
       <p class="hint"><output id="count" for="search shortest longest lowest highest">${number(places.length)} of ${number(corpus.pairs.length)} sentences.${
         places.length > 0 ? nothing : ` No sentence fits the search and its limits; sentence ${corpus.pairs[place]!.line} is still shown.`}</output></p>
-      <select id="sentence" size="4" ?hidden=${places.length === 0} aria-label="Sentences found" @change=${this.choose}>${places.map((each) => html`
-        <option value=${each} .selected=${each === place}>${this.name(each)}</option>`)}</select>`;
+      <select id="sentence" size="4" ?hidden=${places.length === 0} aria-label="Sentences found" @change=${this.choose}>${places.map((each) =>
+        option(each, this.name(each), each === place))}</select>`;
   }
 
   private name(place: number): string {
@@ -69,17 +70,16 @@ export class SentenceFinder extends Part {
   }
 
   private options(id: keyof Filters, name: string, options: readonly (readonly [string, string])[]): TemplateResult {
-    return html`<select id=${id} aria-label=${name}>${options.map(([value, text]) => html`
-      <option value=${value} .selected=${value === this.filters[id]}>${text}</option>`)}</select>`;
+    return html`<select id=${id} aria-label=${name}>${options.map(([value, text]) => option(value, text, value === this.filters[id]))}</select>`;
   }
 
   private filter({ target }: Event): void {
     const { id, value } = target as HTMLInputElement | HTMLSelectElement;
-    this.dispatchEvent(new CustomEvent<Filters>("change-filters", { detail: { ...this.filters, [id]: value } }));
+    this.ask("change-filters", { ...this.filters, [id]: value });
   }
 
   private choose({ target }: Event): void {
-    this.dispatchEvent(new CustomEvent<number>("choose-sentence", { detail: Number((target as HTMLSelectElement).value) }));
+    this.ask("choose-sentence", Number((target as HTMLSelectElement).value));
   }
 }
 

@@ -122,8 +122,8 @@ export class AttentionViewer extends Part {
       <div class="pair" id="panels">${panels.map(({ view, path, shown, gold }, number) => html`
         <attention-panel .corpus=${corpus} .place=${place} .views=${views} .view=${view} .path=${path} .shown=${shown} .step=${step}
           .seen=${seen} .gold=${gold}
-          .chooseArm=${(arm: number) => this.chooseArm(number, views[arm]!.arm)}
-          .choosePath=${(chosen: number) => this.choosePath(number, chosen)}></attention-panel>`)}</div>
+          @choose-arm=${({ detail }: CustomEvent<number>) => this.chooseArm(number, views[detail]!.arm)}
+          @choose-path=${({ detail }: CustomEvent<number>) => this.choosePath(number, detail)}></attention-panel>`)}</div>
       <p class="hint">${this.explanation(panels)}</p>
       ${this.beam(panels, step)}`;
   }
