@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.registry import Registry
+from seq2seq_attn.attention.registry import Registry, kept_arguments
 from seq2seq_attn.attention.shapes import ScoreRows, Scores, TokenRows, Weights
 from seq2seq_attn.attention.source import NOTHING, History
 
@@ -25,6 +25,9 @@ class Normalizer(nn.Module, ABC):
         super().__init_subclass__(**kwargs)
         if registered:
             _normalizers.add(cls)
+
+    def extra_repr(self) -> str:
+        return kept_arguments(self)
 
     def forward(self, scores: ScoreRows, is_token: TokenRows | None = None) -> ScoreRows:
         """Computes the weights of rows of scores.

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.checks import need_positive, unfit
-from seq2seq_attn.attention.registry import Registry
+from seq2seq_attn.attention.registry import Registry, kept_arguments
 
 
 class Position(nn.Module, ABC):
@@ -44,6 +44,9 @@ class Position(nn.Module, ABC):
             raise unfit(self, f"heads that divide the size {size}", heads)
         self.size = size
         self.heads = heads
+
+    def extra_repr(self) -> str:
+        return kept_arguments(self)
 
     def add(self, vectors: Tensor, start: int = 0) -> Tensor:
         """Adds their positions to embedded vectors.

@@ -137,6 +137,12 @@ def own_options(part: type) -> dict[str, Parameter]:
     }
 
 
+def kept_arguments(part: object) -> str:
+    """The arguments of its constructor that a part keeps under their names, for `extra_repr`: `temperature=2.0`."""
+    kept = {name: getattr(part, name, None) for name in inspect.signature(type(part)).parameters}
+    return ", ".join(f"{name}={value!r}" for name, value in kept.items() if isinstance(value, (int, float, str)))
+
+
 def list_file(path: Path) -> ModuleType:
     """The module of a Python file, whose classes then have names like those of this package.
 

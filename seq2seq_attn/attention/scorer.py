@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq_attn.attention.checks import need_positive, unfit
-from seq2seq_attn.attention.registry import Registry
+from seq2seq_attn.attention.registry import Registry, kept_arguments
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores, Weights
 from seq2seq_attn.attention.source import NOTHING, History
 
@@ -46,6 +46,9 @@ class Scorer(nn.Module, ABC):
             raise unfit(self, "query_size == key_size", f"{query_size} and {key_size}", "use General")
         self.query_size = query_size
         self.key_size = key_size
+
+    def extra_repr(self) -> str:
+        return kept_arguments(self)
 
     @abstractmethod
     def prepare(self, keys: Keys) -> Prepared:

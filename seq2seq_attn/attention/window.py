@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq_attn.attention.registry import Registry
+from seq2seq_attn.attention.registry import Registry, kept_arguments
 from seq2seq_attn.attention.shapes import Query, Steps, TokenRows
 
 
@@ -40,6 +40,9 @@ class Window(nn.Module, ABC):
     def __init__(self, query_size: int) -> None:
         super().__init__()
         self.query_size = query_size
+
+    def extra_repr(self) -> str:
+        return kept_arguments(self)
 
     @abstractmethod
     def forward(self, query: Query, is_token: TokenRows, steps: Steps) -> View:

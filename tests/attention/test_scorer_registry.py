@@ -4,7 +4,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import pytest
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from seq2seq_attn.attention import (
     MLP,
@@ -14,9 +15,12 @@ from seq2seq_attn.attention import (
     Dot,
     Gumbel,
     Location,
+    RandomToken,
+    Rotary,
     ScaledDot,
     Scorer,
     Softmax,
+    Sparsemax,
     normalizer_class,
     normalizer_classes,
     own_options,
@@ -96,3 +100,15 @@ def test_a_part_says_what_it_is(classes):
         assert part.equation
         assert part.source
         assert part.__doc__
+
+
+def test_parts_print_their_arguments_as_the_layers_of_torch_do():
+    class Offset(Dot, registered=False):
+        def __init__(self, query_size, key_size, offset: float = 0.5, label: str = "far", scale: Tensor | None = None):
+            super().__init__(query_size, key_size)
+            self.offset, self.label, self.scale = offset, label, scale
+
+    assert repr(Offset(4, 4, 2.0, scale=torch.ones(1))) == ("Offset(query_size=4, key_size=4, offset=2.0, label='far')")
+    assert [repr(Softmax(0.5)), repr(Sparsemax())] == ["Softmax(temperature=0.5)", "Sparsemax()"]
+    assert repr(Rotary(8, 2)) == "Rotary(size=8, heads=2, base=10000.0)"
+    assert repr(RandomToken(4, seed=3)) == "RandomToken(query_size=4, seed=3)"
