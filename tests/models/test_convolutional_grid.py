@@ -71,6 +71,17 @@ def test_cells_are_those_of_plain_convolutions_with_sinusoids_of_their_places(im
 WAVES = np.sin, np.cos
 
 
+def test_a_transformer_reads_the_cells_as_they_are_not_scaled_as_embeddings_are(images):
+    transformer = {"kind": "transformer", "layers": 1, "heads": 2}
+    grid, cells = encoder(network=transformer), encoder()
+    cells.load_state_dict(grid.state_dict(), strict=False)
+    plain = cells(alone(images, 0)).states.unflatten(1, (2, 4)).transpose(1, 2).flatten(1, 2)  # column by column
+    network = parse(EncoderConfig, transformer).network(8, dropout=0.0, is_first=False).double()
+    network.load_state_dict(grid.network.state_dict())
+    expected = network(plain, torch.tensor([8])).unflatten(1, (4, 2)).transpose(1, 2).flatten(1, 2)
+    torch.testing.assert_close(grid(alone(images, 0)).states, expected)
+
+
 def test_without_a_network_a_cell_sees_its_surroundings_alone(images):
     grid = encoder()
     changed = images.frames.clone()

@@ -125,5 +125,7 @@ class ConvolutionalGridConfig(EncoderConfig):
         network = None
         if self.network is not None:
             assert isinstance(self.network, TokenEncoderConfig)
-            network = self.network.network(self.channels[-1], dropout=dropout.state, layer_norm=layer_norm)
+            network = self.network.network(
+                self.channels[-1], dropout=dropout.state, layer_norm=layer_norm, is_first=False
+            )
         return ConvolutionalGrid((channels, *self.channels), self.strides or (), network)
