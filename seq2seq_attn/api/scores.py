@@ -172,7 +172,7 @@ def _joint(ours: CorpusCounts, theirs: CorpusCounts) -> dict[str, Any]:
         return {"untested": f"it needs {ENOUGH} different sentences, and these are {ours.sources}"}
     found = joint_test(RunScores.of(ours), RunScores.of(theirs))
     if found is None:
-        return {"untested": "the runs of a system all score the same, as copies of one do"}
+        return {"untested": "the runs of a system score the same on every resample, as copies of one do"}
     keys = "difference", "low", "high", "p_value", "degrees_of_freedom"
     tested = {key: getattr(found, key) for key in keys}
     return {**tested, "detectable": detectable_difference(found), "signature": joint_signature(ours)}

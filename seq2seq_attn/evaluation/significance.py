@@ -24,8 +24,10 @@ If run k of both arms began with the same weights and saw the same batches, the 
 
 (Estimating df as above from so few differences would make up to one verdict in nine false.)
 
-Runs that all score the same are copies of one training, and say nothing about others: there is no test then. At 0 and
-at 100, where scores end, different trainings do meet.
+Runs that all score the same on every resample are copies of one training, and say nothing about others: there is no
+test then. At 0 and at 100, where scores end, different trainings do meet. So they do by chance where a score is coarse,
+as the share of 450 words that are right: s^2 would be 0, and is, of what it estimates, the part that resamples show,
+the mean variance of a run over them minus C.
 """
 
 from __future__ import annotations
@@ -58,14 +60,18 @@ class RunScores(NamedTuple):
 
     @property
     def differ(self) -> bool:
-        """Whether not all runs score the same."""
+        """Whether not all runs score the same, or not on every resample."""
+        return self.score_apart or bool(np.ptp(self.resampled, axis=0).max() > ROUNDING)
+
+    @property
+    def score_apart(self) -> bool:
+        """Whether not all runs score the same on the test set as it is."""
         return bool(np.ptp(self.scores) > ROUNDING)
 
     @property
     def are_copies(self) -> bool:
-        """Whether all runs score the same, and neither 0 nor 100."""
-        score = self.scores[0]
-        return not self.differ and ROUNDING < score < 100 - ROUNDING
+        """Whether all runs score the same on every resample, and neither 0 nor 100."""
+        return not self.differ and ROUNDING < self.scores[0] < 100 - ROUNDING
 
 
 class TrainingNoise(NamedTuple):
@@ -142,7 +148,11 @@ def _freedom(noise: NDArray[np.float64], freedoms: NDArray[np.int64], sentences:
 
 def _training_noise(runs: RunScores) -> TrainingNoise:
     count = len(runs.scores)
-    return TrainingNoise(float(np.var(runs.scores, ddof=1)) / count, count - 1)
+    if runs.score_apart:
+        variance = float(np.var(runs.scores, ddof=1))
+    else:
+        variance = max(0.0, float(np.var(runs.resampled, axis=1, ddof=1).mean()) - _covariance_within(runs))
+    return TrainingNoise(variance / count, count - 1)
 
 
 def _covariance_within(runs: RunScores) -> float:

@@ -83,6 +83,17 @@ def test_runs_that_all_score_the_same_are_copies_and_allow_no_test():
         assert joint_test(*pair, paired=True) is None
 
 
+def test_different_runs_that_score_the_same_by_chance_have_the_noise_that_resamples_show():
+    # Var = (1 + 1) / 2 over resamples, and C = -1: in place of s^2 = 0, 1 - (-1) = 2, halved for two runs.
+    alike = runs([30, 30], [[1, 2, 3], [3, 2, 1]])
+    assert not alike.are_copies
+    result = joint_test(alike, runs([20.0, 24.0], [[5, 5, 5], [5, 5, 5]]))
+    assert [each.squared_error for each in result.training_noise] == pytest.approx([1, 4])
+    assert result.variance == pytest.approx(5)
+    half = t.ppf(0.975, 1) * 1  # V = 2 / 2 + max(0, -1)
+    assert joint_interval(alike) == pytest.approx((30 - half, 30 + half))
+
+
 def test_runs_at_the_end_of_the_scale_are_no_copies():
     for end in (0, 100):
         same = runs([end] * 2, [[end] * 3] * 2)
@@ -130,7 +141,8 @@ class Experiments:
     SENTENCES, RESAMPLES = 100, 200
     TRAINING, SENTENCE, INTERACTION, NOISE = 0.6, 8.0, 2.0, 6.0  # standard deviations
 
-    def __init__(self, seed=1):
+    def __init__(self, seed=1, is_coarse=False):
+        self.is_coarse = is_coarse  # a sentence is right or wrong, so that runs may score the same by chance
         self.draw = np.random.default_rng(seed)
         picks = self.draw.integers(self.SENTENCES, size=(self.RESAMPLES, self.SENTENCES))
         self.weights = np.stack([np.bincount(row, minlength=self.SENTENCES) for row in picks]) / self.SENTENCES
@@ -144,19 +156,22 @@ class Experiments:
             training = gain + shared + self.draw.normal(0, self.TRAINING, count)
             own = sentence + self.draw.normal(0, self.INTERACTION, self.SENTENCES)
             scores = training[:, None] + own + self.draw.normal(0, self.NOISE, (count, self.SENTENCES))
+            scores = 100.0 * (scores > 0) if self.is_coarse else scores
             arms.append(RunScores(scores.mean(axis=1), scores @ self.weights.T))
         return joint_test(*arms, paired=paired)
 
 
 @pytest.mark.parametrize(
-    ("counts", "paired"),
+    ("counts", "paired", "is_coarse"),
     [
-        *((counts, False) for counts in ((2, 2), (5, 5), (3, 2), (10, 2))),
-        *(((n, n), True) for n in (3, 5)),
+        *((counts, False, False) for counts in ((2, 2), (5, 5), (3, 2), (10, 2))),
+        *(((n, n), True, False) for n in (3, 5)),
+        ((2, 2), False, True),
+        ((3, 3), True, True),
     ],
 )
-def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(counts, paired):
-    experiments = Experiments()
+def test_between_equal_arms_at_most_five_percent_of_verdicts_are_false(counts, paired, is_coarse):
+    experiments = Experiments(is_coarse=is_coarse)
     tests = [experiments.test(counts, paired=paired) for _ in range(1000)]
     false = np.mean([test.p_value < 0.05 for test in tests])
     assert 0.005 < false < 0.06  # the standard error is 0.7 %
