@@ -6,8 +6,8 @@
 
 The paths of the experiment file are those of one language, as in data/downloaded/g2p-2020/kor/train.letters; the other
 languages are the folders beside it. A comparison, its report included, is in comparisons/NAME/LANGUAGE. Over all
-languages, a score is that of their test sets together, which is the mean over languages where all test sets are of one
-size, and run i of an arm is its run i in each language; intervals and tests are those of `compare`.
+languages, a score is the mean of theirs, with the standard deviation of that mean over runs, and differences are tested
+as independent ones (`seq2seq_attn.results.test_sets`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from math import hypot
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import fmean
 
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config
-from seq2seq_attn.evaluation.counts import CorpusCounts
-from seq2seq_attn.evaluation.metrics import Metric
-from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
+from seq2seq_attn.evaluation.significance import holm
 from seq2seq_attn.report.table import markdown_table
-from seq2seq_attn.results.evidence import EVIDENCE, Evidence
-from seq2seq_attn.runs.corpora import read_test
+from seq2seq_attn.results.results import MetricRecord, Results, Spread
+from seq2seq_attn.results.test_sets import mean_difference
 
 
 def compare_in(language: str, experiment: Path, output: Path) -> None:
@@ -49,61 +48,51 @@ def all_languages(config: Config) -> list[str]:
     return sorted(each.parent.name for each in path.parent.parent.glob(f"*/{path.name}"))
 
 
-def scores_of(evidences: Sequence[Evidence], metric: Metric) -> dict[str, RunScores]:
-    """By arm that all these comparisons have: its runs on their test sets together."""
-    references, sources = [], []
-    for number, evidence in enumerate(evidences):
-        test = read_test(Config.model_validate(evidence.arms[0].configuration).data.test)
-        references += test.pairs.target
-        sources += [f"{number} {source}" for source in test.pairs.source]
-    config = Config.model_validate(evidences[0].arms[0].configuration)
-    counting = metric.counting(config.expected([references], sources))
-    trained = [{arm.name: arm.runs for arm in evidence.arms} for evidence in evidences]
-    found = {}
-    for name in trained[0]:
-        if all(name in arms for arms in trained):
-            runs = zip(*(arms[name] for arms in trained), strict=True)
-            joined = [[line for run in together for line in run.translations] for together in runs]
-            found[name] = RunScores.of(CorpusCounts.of(counting, joined, sources))
-    return found
-
-
-def by_language(scores: Mapping[str, Mapping[str, RunScores]]) -> str:
+def by_language(languages: Mapping[str, Results], metric: MetricRecord) -> str:
     """Markdown: a row per language, a column per arm that one of them has."""
+    scores = {language: scores_of(results, metric) for language, results in languages.items()}
     arms = dict.fromkeys(arm for each in scores.values() for arm in each)
     rows = [
-        [language, *(spread(each[arm].scores) if arm in each else "" for arm in arms)]
+        [language, *(_text(metric, each[arm].mean, each[arm].std) if arm in each else "" for arm in arms)]
         for language, each in scores.items()
     ]
     return markdown_table(["language", *arms], rows)
 
 
-def over_all(scores: Mapping[str, RunScores], baseline: str, contrasts: Sequence[tuple[str, str]] = ()) -> str:
-    """Markdown: a row per arm, with its interval and the joint test with the baseline, and a row per contrast."""
-    pairs = [(arm, baseline) for arm in scores if arm != baseline]
-    pairs += [pair for pair in contrasts if set(pair) <= set(scores)]
-    tests = {(arm, other): joint_test(scores[arm], scores[other]) for arm, other in pairs}
-    tested = {pair: test for pair, test in tests.items() if test is not None}
-    corrected = dict(zip(tested, holm([test.p_value for test in tested.values()]), strict=True))
+def over_all(
+    languages: Mapping[str, Results], metric: MetricRecord, baseline: str, contrasts: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Markdown: a row per arm that all languages have, with its difference from the baseline, and one per contrast."""
+    scores = [scores_of(results, metric) for results in languages.values()]
+    arms = [arm for arm in scores[0] if all(arm in each for each in scores)]
+    pairs = [(arm, baseline) for arm in arms if arm != baseline]
+    pairs += [pair for pair in contrasts if set(pair) <= set(arms) and baseline not in pair]
+    found = {pair: mean_difference(list(languages.values()), *pair, metric.key) for pair in pairs}
+    tested = {pair: each.p_value for pair, each in found.items() if each.p_value is not None}
+    corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
 
     def cells(pair: tuple[str, str]) -> list[str]:
-        if pair not in tested:
-            return ["", ""]
-        test, p = tested[pair], corrected[pair]
-        return [f"{test.difference:+.1f} [{test.low:+.1f}, {test.high:+.1f}]", "< 0.001" if p < 0.001 else f"{p:.3f}"]
+        difference, low, high = (metric.text(each, "+") for each in found[pair][:3])
+        p = corrected.get(pair)
+        return [f"{difference} [{low}, {high}]", "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"]
 
     rows = []
-    for arm, each in scores.items():
-        ends = joint_interval(each)
-        shown = [arm, spread(each.scores), f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""]
-        rows.append([*shown, *(["baseline", ""] if arm == baseline else cells((arm, baseline)))])
-    rows += [[f"{arm} against {other}", "", "", *cells((arm, other))] for arm, other in pairs if other != baseline]
-    return markdown_table(["arm", "all languages", "95 % interval", "difference", "p"], rows)
+    for arm in arms:
+        each = [one[arm] for one in scores]
+        mean, std = fmean(one.mean for one in each), hypot(*(one.std for one in each)) / len(each)
+        rows.append([arm, _text(metric, mean, std), *(["", ""] if arm == baseline else cells((arm, baseline)))])
+    rows += [[f"{arm} against {other}", "", *cells((arm, other))] for arm, other in pairs if other != baseline]
+    return markdown_table(["arm", "mean", f"difference from {baseline}", "p"], rows)
 
 
-def spread(scores: Sequence[float]) -> str:
-    """Mean ± standard deviation over the runs."""
-    return f"{mean(scores):.1f}" + (f" ± {stdev(scores):.1f}" if len(scores) > 1 else "")
+def scores_of(results: Results, metric: MetricRecord) -> dict[str, Spread]:
+    """The score of each arm, by its name."""
+    return {arm.name: arm.scores[metric.key] for arm in results.arms}
+
+
+def _text(metric: MetricRecord, mean: float, std: float) -> str:
+    """Mean ± standard deviation over the runs; 0 means that there is one run."""
+    return metric.text(mean) + (f" ± {metric.text(std)}" if std else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -118,15 +107,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     place = given.results or given.output or Path("comparisons") / grid.experiment.name
     for language in [] if given.results else given.languages or all_languages(grid.runs[0].config):
         compare_in(language, experiment, place)
-    finished = {path.parent.name: Evidence.load(path) for path in sorted(place.glob(f"*/{EVIDENCE}"))}
-    evidences = {name: each for name, each in finished.items() if not given.languages or name in given.languages}
-    if not evidences:
+    finished = {path.parent.name: Results.load(path) for path in sorted(place.glob("*/results.json"))}
+    chosen = {name: each for name, each in finished.items() if not given.languages or name in given.languages}
+    if not chosen:
         parser.error(f"{place}: no comparison that is finished")
-    for metric in grid.runs[0].config.evaluation.chosen:
+    first = next(iter(chosen.values()))
+    for metric in first.metrics:
+        if metric is not first.main and metric.key not in first.tested[0].others:
+            continue  # such as the entropy of the weights, in which nothing is compared
         print(f"{metric.label}: {metric.meaning}\n")
-        print(by_language({name: scores_of([each], metric) for name, each in evidences.items()}), "", sep="\n")
-        together = scores_of(list(evidences.values()), metric)
-        print(over_all(together, grid.experiment.baseline, grid.experiment.contrasts), "", sep="\n")
+        print(by_language(chosen, metric), "", sep="\n")
+        print(over_all(chosen, metric, grid.experiment.baseline, grid.experiment.contrasts), "", sep="\n")
 
 
 if __name__ == "__main__":

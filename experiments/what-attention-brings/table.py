@@ -11,17 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
 import yaml
 
 from seq2seq_attn.report.figures import Picture, drawing, render
 from seq2seq_attn.report.table import markdown_table
-from seq2seq_attn.results.differences import Difference, PairedComparison
+from seq2seq_attn.results.differences import LEVEL
 from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
+from seq2seq_attn.results.test_sets import difference_between, mean_difference
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "README.md"
@@ -134,7 +133,7 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
     """What the results of its experiment say; None if there are none yet.
 
     A difference on one test set is decided by the joint test of the experiment, corrected for all comparisons there;
-    one over several test sets by whether the interval of the mean of their independent differences leaves out 0.
+    one over several test sets by that of their mean.
     """
     folder = root / task.experiment / task.results
     found = [Results.load(path) for path in sorted([*folder.glob("results.json"), *folder.glob("*/results.json")])]
@@ -143,25 +142,26 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
     metric = next(each for each in found[0].metrics if each.key == (task.metric or found[0].main.key))
     arms = [[_arm(each, name) for each in found] for name in (task.without, task.attention)]
     without, attention = (fmean(arm.scores[metric.key].mean for arm in each) for each in arms)
-    changes = [_change(each, task, metric) for each in found]
-    difference = attention - without
-    below = hypot(*(each.difference - each.low for each in changes)) / len(changes)
-    above = hypot(*(each.high - each.difference for each in changes)) / len(changes)
+    compared = task.attention, task.without, metric.key
+    change = mean_difference(found, *compared)
+    if len(found) == 1:
+        joint = difference_between(found[0], *compared).joint
+        decided = joint is not None and joint.significant
+    else:
+        decided = change.p_value is not None and change.p_value < LEVEL
     rates = [arm.scores["aer"].mean for arm in arms[1] if "aer" in arm.scores]
-    seeds = min(len(arm.seeds) for each in arms for arm in each)
-    leaves_out_0 = seeds > 1 and not difference - below <= 0 <= difference + above
     return Gain(
         task,
         metric,
         len(found),
         sum(each.sentences for each in found),
-        seeds,
+        min(len(arm.seeds) for each in arms for arm in each),
         without,
         attention,
-        difference,
-        difference - below,
-        difference + above,
-        changes[0].decided if len(changes) == 1 else leaves_out_0,
+        change.difference,
+        change.low,
+        change.high,
+        decided,
         fmean(rates) if rates else None,
         any(arm.unconverged for each in arms for arm in each),
     )
@@ -169,24 +169,6 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
 
 def _arm(results: Results, name: str) -> ArmResult:
     return next(arm for arm in results.arms if arm.name == name)
-
-
-class _Change(NamedTuple):
-    difference: float  # attention minus none
-    low: float
-    high: float
-    decided: bool
-
-
-def _change(results: Results, task: Task, metric: MetricRecord) -> _Change:
-    """Of one test set, whichever of the two arms is the baseline of its experiment."""
-    pair = next(each for each in results.tested if {each.arm, each.baseline} == {task.without, task.attention})
-    tested: PairedComparison | Difference = pair if metric.key == results.main.key else pair.others[metric.key]
-    decided = tested.joint is not None and tested.joint.significant
-    low, high = tested.interval
-    if pair.arm == task.attention:
-        return _Change(tested.difference, low, high, decided)
-    return _Change(-tested.difference, -high, -low, decided)
 
 
 def read_published(path: Path = FOLDER / "published.yaml") -> dict[str, dict[str, object]]:

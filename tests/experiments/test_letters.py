@@ -11,6 +11,8 @@ import pytest
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.corpora.tokenizers import Character
 from seq2seq_attn.evaluation.corpus_scores import Expected
+from seq2seq_attn.results.results import Results
+from seq2seq_attn.results.test_sets import mean_difference
 from seq2seq_attn.strict import read_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -101,45 +103,33 @@ def test_error_rates_count_the_nearest_of_several_pronunciations():
     assert metrics["WER"].score(second[:1], Expected([first[:1], second[:1]])).value == 0
 
 
-def test_a_score_over_all_languages_is_the_mean_of_those_of_equal_test_sets(tmp_path, monkeypatch):
+def cells(table):
+    """The rows of a table in Markdown, below its header."""
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()[2:]]
+
+
+def test_a_score_over_all_languages_is_their_mean_of_the_arms_that_all_of_them_have():
     languages = runpy.run_path(str(EXPERIMENTS / "languages.py"))
-    monkeypatch.chdir(ROOT)  # where the experiment finds its metrics
-    grid = read_experiment(EXPERIMENTS / "pronunciation-2020/experiment.yaml")
-    metric = grid.runs[0].config.evaluation.main
-    said = {
-        "kor": {"C": ["A B", "A C"], "attention": ["B B", "B C"], "not yet in Hindi": ["B", "B"]},
-        "hin": {"C": ["C B", "C C"], "attention": ["B B", "C B"]},
-    }
-    evidences = {}
-    for language, arms in said.items():
-        for side, lines in (("letters", "a b\nb b\n"), ("phones", "B\nB B\n")):
-            (tmp_path / f"{language}.{side}").write_text(lines, encoding="utf-8")
-        files = {"source": str(tmp_path / f"{language}.letters"), "target": str(tmp_path / f"{language}.phones")}
-        configuration = grid.runs[0].config.model_dump(mode="json")
-        configuration["data"]["test"] = files
-        evidences[language] = SimpleNamespace(
-            arms=[
-                SimpleNamespace(
-                    name=arm,
-                    configuration=configuration,
-                    runs=[SimpleNamespace(translations=[line, "B B"]) for line in runs],
-                )
-                for arm, runs in arms.items()
-            ]
-        )
-    scores_of = languages["scores_of"]
-    alone = {language: scores_of([each], metric) for language, each in evidences.items()}
-    together = scores_of(list(evidences.values()), metric)
-    assert list(together) == ["C", "attention"]
-    for arm in together:
-        mean = sum(each[arm].scores for each in alone.values()) / 2
-        assert together[arm].scores.tolist() == mean.tolist()
-    rows = languages["over_all"](together, "C", [("C", "attention"), ("attention", "an arm without runs")])
-    assert [row.split(" | ")[0] for row in rows.splitlines()[2:]] == ["| C", "| attention", "| C against attention"]
-    korean, hindi = (row.split(" | ") for row in languages["by_language"](alone).splitlines()[2:])
-    assert (korean[0], hindi[0]) == ("| kor", "| hin")
-    assert "±" in korean[-1]
-    assert "±" not in hindi[-1]
+    arabic, finnish, german = (
+        Results.load(EXPERIMENTS / f"inflection/results/{name}/results.json")
+        for name in ("arabic", "finnish", "german")
+    )
+    contrasts = [("hard, monotonic", "additive"), ("additive", "an arm without runs")]
+    rows = cells(languages["over_all"]({"ar": arabic, "fi": finnish}, arabic.main, "C at every step", contrasts))
+    assert [row[0] for row in rows] == [*(arm.name for arm in arabic.arms), "hard, monotonic against additive"]
+    for (_, shown, *_), *arms in zip(rows, arabic.arms, finnish.arms, strict=False):
+        first, second = (results.score(arm) for results, arm in zip((arabic, finnish), arms, strict=True))
+        mean, std = (first.mean + second.mean) / 2, (first.std**2 + second.std**2) ** 0.5 / 2
+        assert shown == f"{mean:.1f} ± {std:.1f}"
+    difference = mean_difference([arabic, finnish], "additive", "C at every step", arabic.main.key).difference
+    assert rows[1][2].startswith(f"{difference:+.1f} [")
+    both = {"ar": arabic, "de": german}
+    assert [row[0] for row in cells(languages["over_all"](both, arabic.main, "C at every step", contrasts))] == [
+        "C at every step", "additive"
+    ]  # fmt: skip
+    (_, *of_arabic), (_, *of_german) = cells(languages["by_language"](both, arabic.main))
+    assert all(of_arabic)
+    assert [bool(cell) for cell in of_german] == [True, True, False]
 
 
 def test_the_files_of_another_language_are_beside_those_of_the_experiment(tmp_path, monkeypatch):
