@@ -326,17 +326,6 @@ class Config(Strict):
         return self
 
     @model_validator(mode="after")
-    def _training_has_words_to_copy(self) -> Config:
-        text = self.text
-        is_limited = text.vocabulary_size is not None or text.minimum_frequency > 1 or self.training.start_from
-        if text.copy_slots and text.tokenizer not in ("bpe", "unigram") and not is_limited:
-            raise ValueError(
-                f"text.copy_slots={text.copy_slots} would never be trained, as the vocabulary has every word of the "
-                f"training text; set text.minimum_frequency=2, or text.vocabulary_size"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _the_head_suits_the_text(self) -> Config:
         head = self.model.head.completed(self.text)
         self.__dict__["model"] = self.model.model_copy(update={"head": head})  # the record is frozen

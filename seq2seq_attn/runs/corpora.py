@@ -166,9 +166,19 @@ def sample_pairs(files: TestFiles | None, say: Say = lambda _: None) -> list[dic
 
 
 def learn_front_ends(config: Config, corpus: ParallelCorpus, pairs: int | None = None) -> FrontEnds:
-    """The front ends of both sides, learned from the training pairs, or from a sample of this many of them."""
+    """The front ends of both sides, learned from the training pairs, or from a sample of this many of them.
+
+    UserError: no training would fill the copy slots, or the source cannot be read.
+    """
     if config.source is None:
-        return train_codecs(corpus, config.text, pairs)
+        codec, other = train_codecs(corpus, config.text, pairs)
+        known, slots, is_whole = codec.vocabulary, config.text.copy_slots, pairs in (None, len(corpus))
+        if slots and is_whole and all(token in known for line in corpus.source for token in codec.pieces(line)):
+            raise UserError(
+                f"{corpus.name}: text.copy_slots={slots} would never be trained, as the vocabulary has every token of "
+                f"these sources; set text.minimum_frequency=2, or a smaller text.vocabulary_size"
+            )
+        return codec, other
     try:
         source = config.source.build(corpus.source)
     except UserError as error:

@@ -8,8 +8,10 @@ from plain_recipe import NO_DROPOUT, constant
 import seq2seq_attn as s2s
 from seq2seq_attn.api.model import Model
 from seq2seq_attn.config import Config
+from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.export.html import live_page
+from seq2seq_attn.runs.corpora import learn_front_ends
 from seq2seq_attn.strict import parse
 
 LETTERS = "bcdfghklmnprst"
@@ -116,7 +118,6 @@ def test_what_does_not_suit_copied_words_is_refused_in_one_line(model, files):
     pointer = {"model": POINTER}
     for changes, words in (
         ({"text": {"tokenizer": "word"}, **pointer}, r"text\.joint=true"),
-        ({"text": {"tokenizer": "word", "joint": True, "copy_slots": 5}}, r"never be trained.*minimum_frequency=2"),
         (
             {"source": {"kind": "factored"}, "model": {**POINTER, "encoder": {"kind": "factored"}}},
             r"text\.copy_slots needs a source of text",
@@ -125,6 +126,19 @@ def test_what_does_not_suit_copied_words_is_refused_in_one_line(model, files):
     ):
         with pytest.raises(UserError, match=words):
             parse(Config, values(files, **changes))
+
+
+def test_slots_that_no_source_of_the_training_fills_are_refused(files, tmp_path):
+    text = {"tokenizer": "word", "joint": True, "copy_slots": 2}
+    with pytest.raises(UserError, match=r"copy_slots=2 would never be trained.*minimum_frequency=2"):
+        s2s.train(values(files, text=text), tmp_path / "run", silent=True)
+    assert not (tmp_path / "run").exists()
+    # By default the vocabulary of 450 pairs has no room for their 900 names, and a sample does not have all words.
+    config = parse(Config, values(files, text=text))
+    lines = [f"greet {a} and {b}" for a, b in zip(NAMES[:450], NAMES[450:900], strict=True)]
+    for corpus, pairs in ((ParallelCorpus(lines, lines), None), (ParallelCorpus(lines[:9], lines[:9]), 450)):
+        source, _ = learn_front_ends(config, corpus, pairs)
+        assert source.vocabulary.slots == 2
 
 
 @pytest.mark.parametrize("option", ["head", "coverage_loss"])
