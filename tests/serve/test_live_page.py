@@ -475,6 +475,8 @@ def test_a_long_sentence_is_scrolled_to_its_step_and_nothing_is_cut_without_a_si
     bars = page.locator("row-editor scroll-box")
     assert bars.evaluate("each => each.scrollWidth <= each.clientWidth + 1")
     assert page.locator("row-editor [role=slider]").count() == 11
+    page.evaluate("location.hash = '#' + 'translate'.repeat(20)")  # a word that is in the line that names it
+    assert page.locator(".error").evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
 @pytest.mark.slow
