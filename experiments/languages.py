@@ -24,6 +24,7 @@ from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.significance import holm
 from seq2seq_attn.report.table import markdown_table
+from seq2seq_attn.results.differences import p_text
 from seq2seq_attn.results.results import MetricRecord, Results, Spread
 from seq2seq_attn.results.test_sets import mean_difference
 
@@ -74,7 +75,7 @@ def over_all(
     def cells(pair: tuple[str, str]) -> list[str]:
         difference, low, high = (metric.text(each, "+") for each in found[pair][:3])
         p = corrected.get(pair)
-        return [f"{difference} [{low}, {high}]", "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"]
+        return [f"{difference} [{low}, {high}]", "" if p is None else p_text(p)]
 
     rows = []
     for arm in arms:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from seq2seq_attn.report.table import MOST_COLUMNS, markdown_table
-from seq2seq_attn.results.differences import PairedComparison
+from seq2seq_attn.results.differences import PairedComparison, p_text
 from seq2seq_attn.results.results import ArmResult, Results, Spread
 
 FOLDED = "parameters", "entropy, bits", "perplexity"  # where the table would be wider
@@ -61,7 +61,7 @@ def contrasts_table(results: Results) -> str:
         [
             f"*{pair.arm}* against *{pair.baseline}*",
             _difference(pair),
-            _p(pair.joint.p_holm) if pair.joint else "",
+            p_text(pair.joint.p_holm) if pair.joint else "",
             f"{pair.joint.detectable:.1f}" if pair.joint and pair.joint.detectable else "",
         ]
         for pair in results.contrasts
@@ -87,10 +87,6 @@ def _difference(pair: PairedComparison) -> str:
 
 def _mean(score: Spread | None) -> str:
     return "–" if score is None else f"{score.mean:.2f}"
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _of_columns(columns: Mapping[str, Sequence[str]]) -> str:

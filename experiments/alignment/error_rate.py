@@ -21,6 +21,7 @@ from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, parse_links
 from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.files.reading import read_lines
+from seq2seq_attn.results.differences import p_text
 from seq2seq_attn.results.evidence import Evidence
 from seq2seq_attn.results.results import Results
 
@@ -84,7 +85,7 @@ def tables(found: Mapping[str, Any]) -> str:
     lines += ["", "| difference | AER | p |", "| --- | ---: | ---: |"]
     for each in found["differences"]:
         middle, low, high = each["difference"]
-        p = "< 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
+        p = p_text(each["p_holm"])
         lines.append(f"| *{each['arm']}* against *{each['against']}* | {middle:+.3f} [{low:+.3f}, {high:+.3f}] | {p} |")
     return "\n".join(lines)
 

@@ -20,6 +20,7 @@ from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, exact_match_counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
+from seq2seq_attn.results.differences import p_text
 from seq2seq_attn.results.evidence import Evidence
 
 
@@ -60,7 +61,7 @@ def table(found: Mapping[str, Any]) -> str:
         if "difference" in each:
             middle, low, high = each["difference"]
             difference = f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"
-            p = "< 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
+            p = p_text(each["p_holm"])
         lines.append(f"| {arm} | {runs.mean():.1f}{deviation} | {interval} | {difference} | {p} |")
     return "\n".join(lines)
 

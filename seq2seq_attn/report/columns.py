@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from seq2seq_attn.evaluation.attention_weights import HeadMeasures
 from seq2seq_attn.results.breakdowns import GroupResult
-from seq2seq_attn.results.differences import Difference, PairedComparison, Test
+from seq2seq_attn.results.differences import Difference, PairedComparison, Test, p_text
 from seq2seq_attn.results.results import ArmResult, MetricRecord, Results
 
 OVER_SEEDS = "", "std"
@@ -234,7 +234,7 @@ def _difference(pair: PairedComparison | Difference | None, metric: MetricRecord
 
 
 def _p(p: float) -> TableCell:
-    return TableCell("< 0.001" if p < 0.001 else f"{p:.3f}", numbers=(p,))
+    return TableCell(p_text(p), numbers=(p,))
 
 
 def lengths(results: Results) -> list[Column]:

@@ -16,6 +16,11 @@ Test = Literal["joint", "randomization", "paired_bootstrap"]  # of two arms, by 
 LEVEL = 0.05  # below which a corrected p-value counts as significant
 
 
+def p_text(p: float) -> str:
+    """A p-value with three digits, or that it is below the least of them."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 @dataclass(frozen=True, config=STRICT)
 class Significance:
     """A two-sided test of the hypothesis that there is no difference."""
