@@ -163,10 +163,11 @@ class FrontEndConfig(Tagged):
 
 def open_named(line: str) -> AbstractContextManager[BufferedReader]:
     """Opens the file that a line names. UserError as in `open_file`, with the way to write the path that is a file."""
-    if not exists(line):
-        meant = expanduser(line.strip().strip("\"'").replace("\\", "/"))
-        if exists(meant):
-            raise UserError(f"{line}: no such file; write the path as {meant}")
+    if exists(line):
+        return open_file(line)
+    meant = expanduser(line.strip().strip("\"'").replace("\\", "/"))
+    if exists(meant):
+        raise UserError(f"{line}: no such file; write the path as {meant}")
     return open_file(line, "" if isabs(line) else f"; the path is relative to the current folder, {getcwd()}")
 
 
