@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import seq2seq_attn
 from seq2seq_attn.analysis.scoring import TRANSLATIONS, score_test
-from seq2seq_attn.config import Config
+from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.corpora.front_end import FrontEnd
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.reading import digest, read_lines, sha256
@@ -87,7 +87,8 @@ def _verify(folder: Path, score: bool, progress: Progress | None, say: Say) -> I
 def _against(recorded: Mapping[str, Any], config: Config, source: FrontEnd) -> Iterator[VerifiedItem]:
     """The data, code, libraries and hardware of now against those of a training run."""
     yield from _data(recorded["data"], config)
-    yield from _named(recorded.get("named_files"), config, source)
+    for part, checksum in recorded.get("named_files", {}).items():
+        yield _named(checksum, getattr(config.data, part), source)
     versions = seq2seq_attn.__version__, recorded["version"]
     if recorded["code"] == code_digest():
         yield VerifiedItem("code", "ok", f"seq2seq_attn {versions[0]}, unchanged")
@@ -115,20 +116,15 @@ def _data(recorded: Mapping[str, str], config: Config) -> Iterator[VerifiedItem]
         yield VerifiedItem("data", "ok", f"{sound} files as in training")
 
 
-def _named(checksum: str | None, config: Config, source: FrontEnd) -> Iterator[VerifiedItem]:
-    """The recordings or images of now against those of a training run; nothing of text."""
-    if checksum is None:
-        return
-    train = config.data.train
+def _named(checksum: str, files: PairFiles, source: FrontEnd) -> VerifiedItem:
+    """The recordings or images that lines name, of now against those of a training run."""
     try:
-        is_same = named_files(train, source) == checksum
+        is_same = named_files(files, source) == checksum
     except UserError as error:
-        yield VerifiedItem("data", "wrong", f"{train.name}: {error}")
-        return
+        return VerifiedItem("data", "wrong", f"{files.name}: {error}")
     if is_same:
-        yield VerifiedItem("data", "ok", f"what the lines of {train.name} name is as in training")
-    else:
-        yield VerifiedItem("data", "wrong", f"{train.name}: what the lines name is not that of the training")
+        return VerifiedItem("data", "ok", f"what the lines of {files.name} name is as in training")
+    return VerifiedItem("data", "wrong", f"{files.name}: what the lines name is not that of the training")
 
 
 def _difference(item: str, then: Mapping[str, str], now: Mapping[str, str]) -> VerifiedItem:

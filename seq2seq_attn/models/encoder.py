@@ -112,9 +112,7 @@ class TokenEncoderConfig(EncoderConfig):
     """The configuration of an encoder of tokens: that of the network above the embeddings."""
 
     @abstractmethod
-    def network(
-        self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
-    ) -> SequenceEncoder:
+    def network(self, input_size: int, *, dropout: float, is_first: bool, layer_norm: bool = False) -> SequenceEncoder:
         """The network over inputs of this width: embedded tokens, or the states of another network if not `is_first`.
 
         `dropout` is that between its layers. UserError if sizes do not fit.
@@ -123,7 +121,7 @@ class TokenEncoderConfig(EncoderConfig):
     def build(
         self, source_size: Any, embedding: Embedding, dropout: DropoutConfig, layer_norm: bool = False
     ) -> TokenEncoder:
-        network = self.network(embedding.size, dropout=dropout.state, layer_norm=layer_norm)
+        network = self.network(embedding.size, dropout=dropout.state, is_first=True, layer_norm=layer_norm)
         return TokenEncoder(embedding, network)
 
 
@@ -168,9 +166,7 @@ class StackedEncoderConfig(TokenEncoderConfig):
     def max_positions(self) -> int | None:
         return lowest(*(config.max_positions for config in self.encoders))
 
-    def network(
-        self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
-    ) -> StackedEncoder:
+    def network(self, input_size: int, *, dropout: float, is_first: bool, layer_norm: bool = False) -> StackedEncoder:
         encoders: list[SequenceEncoder] = []
         for config in self.encoders:
             assert isinstance(config, TokenEncoderConfig)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from seq2seq_attn.results.breakdowns import ENOUGH, Breakdown, GroupScore, Rate, Rates
-from seq2seq_attn.results.differences import PairedComparison
+from seq2seq_attn.results.differences import PairedComparison, p_text
 from seq2seq_attn.results.results import MetricRecord, Results
 
 T = TypeVar("T")
@@ -211,7 +211,8 @@ def _too_few(results: Results) -> str | None:
 
 
 def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    text = p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def _by_length(results: Results, arm: str) -> Iterator[str]:

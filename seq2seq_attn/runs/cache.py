@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from seq2seq_attn import corpora, files
 from seq2seq_attn.attention import user_code
-from seq2seq_attn.config import Config, PairFiles
+from seq2seq_attn.config import Config, DataConfig, PairFiles
 from seq2seq_attn.corpora import blocks
 from seq2seq_attn.corpora.blocks import (
     SIDES,
@@ -243,6 +243,13 @@ def named_files(files: PairFiles, source: FrontEnd, digest_of: Digest = digest) 
         return None
     digests = (digest_of(line) for line, _ in iterate_pairs(files) if line.strip())
     return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def named_in(data: DataConfig, source: FrontEnd, digest_of: Digest = digest) -> dict[str, str]:
+    """`named_files` of each part of the data, by its name, as train; nothing of text."""
+    parts = {"train": data.train, "validation": data.validation, "test": data.test}
+    checksums = {name: named_files(part, source, digest_of) for name, part in parts.items() if part is not None}
+    return {name: checksum for name, checksum in checksums.items() if checksum is not None}
 
 
 def _code_of(part: FrontEnd | FrontEndConfig) -> dict[str, bytes]:

@@ -89,6 +89,7 @@ class _Session(BaseModel):
     packages: dict[str, str]
     config: str
     data: dict[str, str]
+    named_files: dict[str, str] = {}
 
 
 class _Provenance(BaseModel):

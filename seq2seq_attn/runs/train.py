@@ -44,7 +44,7 @@ from seq2seq_attn.runs.cache import (
     cached_front_ends,
     cached_pairs,
     cached_text,
-    named_files,
+    named_in,
 )
 from seq2seq_attn.runs.corpora import (
     FrontEnds,
@@ -196,11 +196,12 @@ def _train(
         source, target = front_ends
         if start is not None:
             started["start_from"] = start.record()
-        if (named := named_files(data.train, source, digest_once)) is not None:
-            started["named_files"] = named
-        if resuming and read_sessions(folder)[0].get("named_files") != named:
+        started["named_files"] = named = named_in(data, source, digest_once)
+        before = read_sessions(folder)[0].get("named_files", {}) if resuming else named
+        if changed := next((name for name in named if named[name] != before.get(name)), None):
+            part: PairFiles = getattr(data, changed)
             raise UserError(
-                f"{(*data.train.paths, data.train.name)[0]}: what its lines name is not what {folder} was trained with "
+                f"{(*part.paths, part.name)[0]}: what its lines name is not what {folder} was trained with "
                 f"(another SHA-256); restore it, name another folder, or replace the run with --overwrite"
             )
         training, kept = _usable_pairs(config, front_ends, shared, digest_once, is_training=True)

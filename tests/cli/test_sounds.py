@@ -88,14 +88,21 @@ def test_sounds_are_read_by_their_names_and_a_bad_one_is_refused_by_its_line(con
     assert f"{other}: 16000 Hz" in error
 
 
-def test_a_recording_that_was_changed_or_deleted_is_found_by_verification(config, run, program):
-    assert "train.words name is as in training" in program("verify", run).out
-    sound = config.parent / "train0.wav"
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_a_recording_that_was_changed_or_deleted_is_found_by_verification(config, run, program, refused, part):
+    assert f"{part}.words name is as in training" in program("verify", run).out
+    sound = config.parent / f"{part}0.wav"
     before = sound.read_bytes()
     try:
         tones(sound, ["high"] * 3)
         answer = program("verify", run)
-        assert (answer.code, "what the lines name is not that of the training" in answer.out) == (1, True)
+        assert (answer.code, f"{part}.words: what the lines name is not that of the training" in answer.out) == (
+            1,
+            True,
+        )
+        assert f"{part}.sounds: what its lines name is not what" in refused(
+            "train", config, "--output", run, "--resume", "training.max_epochs=3"
+        )
         sound.unlink()
         answer = program("verify", run)
         assert (answer.code, f"{sound}: no such file" in answer.out) == (1, True)

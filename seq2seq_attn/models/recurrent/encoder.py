@@ -156,7 +156,7 @@ class RecurrentEncoderConfig(TokenEncoderConfig):
         return self
 
     def network(
-        self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
+        self, input_size: int, *, dropout: float, is_first: bool, layer_norm: bool = False
     ) -> RecurrentEncoder | ReversedEncoder:
         encoder = RecurrentEncoder(
             input_size,

@@ -91,7 +91,7 @@ class TransformerEncoderConfig(LayersConfig, TokenEncoderConfig):
     kind: Literal["transformer"] = "transformer"
 
     def network(
-        self, input_size: int, *, dropout: float, layer_norm: bool = False, is_first: bool = True
+        self, input_size: int, *, dropout: float, is_first: bool, layer_norm: bool = False
     ) -> TransformerEncoder:
         place, size = "model.encoder", input_size
         position = self.make_position(size, place, in_attention=False)
