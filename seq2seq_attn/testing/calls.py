@@ -108,7 +108,8 @@ def queries(subject: Subject) -> None:
     ):
         inputs = subject.inputs(*sizes)
         at_once = subject.run(part, inputs)
-        for b, t in itertools.product(range(sizes[0]), range(sizes[1])):
+        some = range(0, sizes[1], -(-sizes[1] // 16))  # of many queries, as what swaps dimensions spares none
+        for b, t in itertools.product(range(sizes[0]), some):
             single = subject.run(part, choose(inputs, [b], [t]))
             sentence = f"{sizes[1]} queries in one call differ from single ones, for (B, T, S) = {sizes}"
             same(at_once[b : b + 1, t : t + 1], single, sentence)
