@@ -6,6 +6,7 @@ Rows are read in their order and a thousand at a time, so a table may be larger 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -78,7 +79,10 @@ def _datasets() -> Any:
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Turns what the library raises into one line."""
+    """Turns what the library raises into one line, which it does not write to its log as well."""
+    log = logging.getLogger("datasets")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     try:
         yield
     except UserError:
@@ -90,6 +94,8 @@ def _explained(name: str) -> Iterator[None]:
         ) from None
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{name}: cannot be read by the library datasets: {one_line(str(error))}") from None
+    finally:
+        log.setLevel(level)
 
 
 def _pairs(table: Any, columns: Names, name: str) -> Iterator[tuple[str, str]]:

@@ -75,7 +75,7 @@ def test_a_data_set_is_read_from_a_folder(tables, name, split):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_read_is_refused_in_one_line(tables, tmp_path):
+def test_what_cannot_be_read_is_refused_in_one_line(tables, tmp_path, capfd):
     (tmp_path / "bad.jsonl").write_text('{"en": "a", "both": {"de": "b"}}\n{"en": null, "both": {"de": "b"}}\n')
     (tmp_path / "no.jsonl").write_text("{no table\n")
     bad, table = [tmp_path / "bad.jsonl"], [tables / "rows.parquet"]
@@ -93,6 +93,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(tables, tmp_path):
         with pytest.raises(UserError, match=message) as refusal:
             list(read())
         assert "\n" not in str(refusal.value)
+    assert "no.jsonl" not in capfd.readouterr().err  # the library does not say the same in its log
 
 
 @pytest.mark.slow
