@@ -47,7 +47,7 @@ ENCODERS: dict[str, EncoderConfig] = {name: recurrent(cell) for name, cell in CE
 def encoder(name: str, seed: int) -> nn.Module:
     """The untrained encoder in double precision: gradients over 500 steps of a recurrent cell are below 1e-100."""
     torch.manual_seed(seed)
-    return ENCODERS[name].network(SIZE, dropout=0.0).double().eval()
+    return ENCODERS[name].network(SIZE, dropout=0.0, is_first=True).double().eval()
 
 
 def embedded(sentences: int, length: int, seed: int) -> Tensor:
