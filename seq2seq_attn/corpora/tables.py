@@ -74,15 +74,13 @@ def digest_of_dataset(name: str, subset: str | None, split: str, columns: Names)
 def _datasets() -> Any:
     with needing("a table or a data set"):
         import datasets  # imports pandas and pyarrow for seconds
+    logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # it raises what it logs as well
     return datasets
 
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Turns what the library raises into one line, which it does not write to its log as well."""
-    log = logging.getLogger("datasets")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
+    """Turns what the library raises into one line."""
     try:
         yield
     except UserError:
@@ -94,8 +92,6 @@ def _explained(name: str) -> Iterator[None]:
         ) from None
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{name}: cannot be read by the library datasets: {one_line(str(error))}") from None
-    finally:
-        log.setLevel(level)
 
 
 def _pairs(table: Any, columns: Names, name: str) -> Iterator[tuple[str, str]]:

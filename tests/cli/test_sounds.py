@@ -96,10 +96,8 @@ def test_a_recording_that_was_changed_or_deleted_is_found_by_verification(config
     try:
         tones(sound, ["high"] * 3)
         answer = program("verify", run)
-        assert (answer.code, f"{part}.words: what the lines name is not that of the training" in answer.out) == (
-            1,
-            True,
-        )
+        said = f"{part}.words: what the lines name is not that of the training" in answer.out
+        assert (answer.code, said) == (1, True)
         assert f"{part}.sounds: what its lines name is not what" in refused(
             "train", config, "--output", run, "--resume", "training.max_epochs=3"
         )
