@@ -88,7 +88,7 @@ def _against(recorded: Mapping[str, Any], config: Config, source: FrontEnd) -> I
     """The data, code, libraries and hardware of now against those of a training run."""
     yield from _data(recorded["data"], config)
     for part, checksum in recorded.get("named_files", {}).items():
-        yield _named(checksum, getattr(config.data, part), source)
+        yield _named(part, checksum, getattr(config.data, part), source)
     versions = seq2seq_attn.__version__, recorded["version"]
     if recorded["code"] == code_digest():
         yield VerifiedItem("code", "ok", f"seq2seq_attn {versions[0]}, unchanged")
@@ -116,8 +116,10 @@ def _data(recorded: Mapping[str, str], config: Config) -> Iterator[VerifiedItem]
         yield VerifiedItem("data", "ok", f"{sound} files as in training")
 
 
-def _named(checksum: str, files: PairFiles, source: FrontEnd) -> VerifiedItem:
+def _named(part: str, checksum: str, files: PairFiles | None, source: FrontEnd) -> VerifiedItem:
     """The recordings or images that lines name, of now against those of a training run."""
+    if files is None:
+        return VerifiedItem("data", "wrong", f"data.{part}: its recordings or images were there in training")
     try:
         is_same = named_files(files, source) == checksum
     except UserError as error:

@@ -196,14 +196,15 @@ def _train(
         source, target = front_ends
         if start is not None:
             started["start_from"] = start.record()
-        started["named_files"] = named = named_in(data, source, digest_once)
-        before = read_sessions(folder)[0].get("named_files", {}) if resuming else named
-        if changed := next((name for name in named if named[name] != before.get(name)), None):
-            part: PairFiles = getattr(data, changed)
-            raise UserError(
-                f"{(*part.paths, part.name)[0]}: what its lines name is not what {folder} was trained with "
-                f"(another SHA-256); restore it, name another folder, or replace the run with --overwrite"
-            )
+        if processes.is_first:
+            started["named_files"] = named = named_in(data, source, digest_once)
+            before = read_sessions(folder)[0].get("named_files", {}) if resuming else named
+            if changed := next((name for name in named if named[name] != before.get(name)), None):
+                part: PairFiles = getattr(data, changed)
+                raise UserError(
+                    f"{(*part.paths, part.name)[0]}: what its lines name is not what {folder} was trained with "
+                    f"(another SHA-256); restore it, name another folder, or replace the run with --overwrite"
+                )
         training, kept = _usable_pairs(config, front_ends, shared, digest_once, is_training=True)
         validation, kept_to_validate = _usable_pairs(config, front_ends, shared, digest_once, is_training=False)
     require_memory(config, source, target, copies=4)

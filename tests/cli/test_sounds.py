@@ -10,6 +10,7 @@ from plain_recipe import constant
 
 import seq2seq_attn as s2s
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.files.checksums import write_recorded
 
 RATE = 8000
 
@@ -106,6 +107,19 @@ def test_a_recording_that_was_changed_or_deleted_is_found_by_verification(config
         assert (answer.code, f"{sound}: no such file" in answer.out) == (1, True)
     finally:
         sound.write_bytes(before)
+
+
+def test_a_test_set_of_recordings_that_is_no_longer_named_is_found_by_verification(config, program, tmp_path):
+    given = [
+        f"data.test.{side}={config.parent}/validation.{name}"
+        for side, name in (("source", "sounds"), ("target", "words"))
+    ]
+    assert program("train", config, "--output", tmp_path / "run", "training.max_epochs=1", *given).code == 0
+    named = yaml.safe_load((tmp_path / "run/config.yaml").read_text())
+    del named["data"]["test"]
+    write_recorded(tmp_path / "run", {"config.yaml": yaml.safe_dump(named).encode()})
+    answer = program("verify", tmp_path / "run")
+    assert (answer.code, "data.test: its recordings or images were there in training" in answer.out) == (1, True)
 
 
 def test_a_path_in_place_of_a_list_is_refused_with_what_to_write(config, run):
