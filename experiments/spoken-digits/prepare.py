@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 PARTS = {"test": range(5), "validation": range(5, 8), "train": range(8, 50)}  # by the index of a recording
-STRINGS = {"test": 600, "validation": 300, "train": 3000}  # as many of each length
+STRINGS = {"test": 600, "validation": 300, "train": 9000}  # as many of each length
 DIGITS = range(3, 9)  # of a string
 RATE = 8000  # Hz
 PAUSES = (400, 2400)  # samples between two digits: 50 to 300 ms
