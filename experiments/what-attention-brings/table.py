@@ -125,8 +125,8 @@ class Gain:
         return self.metric.sign
 
     def points(self, score: float) -> float:
-        """Out of 100, the more the better: an error rate is taken from 100."""
-        return score if self.sign > 0 else 100 - score
+        """Out of 100, the more the better: an error rate is taken from 100, above which it may be."""
+        return score if self.sign > 0 else max(0.0, 100 - score)
 
 
 def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
@@ -291,7 +291,7 @@ def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
             axes.text(1.0, row, change, transform=axes.get_yaxis_transform(), va="center", color=theme["text"])
         axes.set_yticks(range(len(ordered)), [gain.name for gain in ordered], color=theme["text"])
         axes.set_ylim(len(ordered) - 0.5, -0.6)
-        axes.set_xlim(-4, 114)  # room for a score beside the last dot
+        axes.set_xlim(-22, 118)  # room for scores beside the dots at both ends
         axes.set_xticks(range(0, 101, 20))
         axes.tick_params(length=0, colors=theme["text"])
         axes.tick_params(axis="x", colors=theme["soft"])
@@ -299,7 +299,7 @@ def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
         axes.grid(color=theme["grid"], axis="x")
         for spine in axes.spines.values():
             spine.set_visible(False)
-        axes.set_xlabel("points out of 100; an error rate counts as 100 minus itself", color=theme["soft"])
+        axes.set_xlabel("points out of 100; an error rate counts as 100 minus itself, or as 0", color=theme["soft"])
         figure.suptitle(
             "The same decoder with a fixed vector ○ and with attention ●",
             x=0.01,

@@ -104,6 +104,12 @@ def test_several_test_sets_are_one_row_and_their_mean_may_be_decided_where_none_
     assert not made.gain_of(alone, tmp_path).decided
 
 
+def test_an_error_rate_above_100_is_drawn_at_0_points(made, task, tmp_path):
+    results_of(tmp_path / "an-experiment/results", (40.0, 120.0), 80.0, (60.0, 100.0))
+    gain = made.gain_of(task, tmp_path)
+    assert (gain.points(gain.without), gain.points(gain.attention)) == (60.0, 0.0)
+
+
 def test_the_picture_has_a_line_per_task_the_largest_gain_first(made, task, tmp_path):
     results_of(tmp_path / "an-experiment/results", (40.0, 30.0), -10.0, (-14.0, -7.0))
     gain = made.gain_of(task, tmp_path)
