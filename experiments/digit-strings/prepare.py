@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-STRINGS = {"test": 1_000, "validation": 300, "train": 12_000}
+STRINGS = {"test": 1_000, "validation": 300, "train": 36_000}
 LENGTHS = range(3, 9)  # digits of a string
 HEIGHT = 24
 SEED = 1
