@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from seq2seq_attn.api.view import AttentionView
+    from seq2seq_attn.api.attention_view import AttentionView
 
 
 class Candidate(NamedTuple):
@@ -96,7 +96,7 @@ class Translation(NamedTuple):
         """
         if self.token_attention is None:
             raise UserError("these outputs have no attention weights; predict them with weights=True")
-        from seq2seq_attn.api.view import view_of
+        from seq2seq_attn.api.attention_view import view_of
 
         found = view_of(self.token_attention)
         target = list(found.target)

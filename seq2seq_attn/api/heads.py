@@ -11,7 +11,7 @@ from seq2seq_attn.evaluation.attention_weights import HeadMeasures
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2seq_attn.api.view import AttentionView
+    from seq2seq_attn.api.attention_view import AttentionView
 
 Part = Literal["cross", "encoder", "decoder"]
 

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from seq2seq_attn.analysis.neighbors import StateIndex
     from seq2seq_attn.analysis.step_interventions import Intervention
     from seq2seq_attn.analysis.value_plane import ValuePlane
+    from seq2seq_attn.api.attention_view import AttentionView
     from seq2seq_attn.api.heads import AttentionMaps, HeadTable
     from seq2seq_attn.api.scores import Scores
-    from seq2seq_attn.api.view import AttentionView
     from seq2seq_attn.models.seq2seq import Seq2Seq
 
 CHUNK = 512  # lines decoded together: sorted by length, they form batches with little padding
@@ -361,8 +361,8 @@ class Model:
         Raises:
             UserError: A side is blank, a search would cut the source, or the model has no weights.
         """
+        from seq2seq_attn.api.attention_view import AttentionView, attending, forced_view
         from seq2seq_attn.api.heads import AttentionMaps
-        from seq2seq_attn.api.view import AttentionView, attending, forced_view
 
         target = self._target(source, target, search)
         (weights,) = self.trained.head_weights([source], [target])
@@ -416,7 +416,7 @@ class Model:
         (forced,) = self.trained.force([source], [target])
         if forced is None:
             raise UserError(BLANK)
-        from seq2seq_attn.api.view import attending, forced_view
+        from seq2seq_attn.api.attention_view import attending, forced_view
 
         found = forced_view(self.trained, source, target, [forced.weights[None]])
         return attending(found.words() if words else found)

@@ -28,7 +28,7 @@ def draw_attention(model: TrainedModel, sources: Sequence[str], targets: Sequenc
     # Not before the first picture: workers of a comparison import this file.
     from matplotlib.image import imread
 
-    from seq2seq_attn.api.view import forced_view
+    from seq2seq_attn.api.attention_view import forced_view
     from seq2seq_attn.report.figures import render
 
     pictures = []

@@ -22,7 +22,7 @@ from seq2seq_attn.runs.folder import (
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.plugin import FOLDER, run_files
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content
-from seq2seq_attn.runs.train import validation_score
+from seq2seq_attn.runs.validation import validation_score
 from seq2seq_attn.saved import mean_of_weights
 from seq2seq_attn.training.checkpoints import kept_epochs
 

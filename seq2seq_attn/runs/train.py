@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +15,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
-from seq2seq_attn.corpora.codec import Codec, front_end_files
+from seq2seq_attn.corpora.codec import front_end_files
 from seq2seq_attn.corpora.corpus import ParallelCorpus, filter_pairs, joined, usable_pairs
 from seq2seq_attn.corpora.mixture import WINDOW, Mixture
-from seq2seq_attn.corpora.unknown_words import UnknownWords
-from seq2seq_attn.errors import SHOWN, UserError, shown
-from seq2seq_attn.evaluation.corpus_scores import (
-    require_comet,
-    require_tokenizer,
-    tokenizer_remark,
-)
+from seq2seq_attn.errors import UserError
+from seq2seq_attn.evaluation.corpus_scores import require_comet, require_tokenizer
 from seq2seq_attn.files.checksums import write_recorded
 from seq2seq_attn.files.reading import digest
 from seq2seq_attn.models.seq2seq import Seq2Seq
 from seq2seq_attn.ops.host import device_type, give_back_freed_memory, on_cuda
 from seq2seq_attn.ops.int8 import require_int8
-from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs import CONFIG, MODEL, Say
 from seq2seq_attn.runs.building import build_translator, require_memory
 from seq2seq_attn.runs.cache import (
@@ -76,6 +67,8 @@ from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.plugin import FOLDER, run_files, run_values
 from seq2seq_attn.runs.pretrained import Pretrained, start_from_vectors
 from seq2seq_attn.runs.provenance import PROVENANCE, config_content, provenance_content, read_sessions, session
+from seq2seq_attn.runs.remarks import remarks, summary
+from seq2seq_attn.runs.validation import validation_score
 from seq2seq_attn.runs.warm_start import WarmStart
 from seq2seq_attn.saved import checksum, weights_content
 from seq2seq_attn.training.batches import EncodedPairs
@@ -84,13 +77,11 @@ from seq2seq_attn.training.config import TrainingConfig
 from seq2seq_attn.training.divergence import DivergenceError
 from seq2seq_attn.training.freezing import frozen_parameters
 from seq2seq_attn.training.loggers import PROJECT, Pictures, TrackedRun, require_loggers
-from seq2seq_attn.training.loop import Validation, fit
+from seq2seq_attn.training.loop import fit
 from seq2seq_attn.training.processes import ALONE, Processes
 from seq2seq_attn.training.randomness import seeded
 
 Draw = Callable[[TrainedModel, Sequence[str], Sequence[str]], Sequence[NDArray[np.uint8]]]
-
-MANY_CUT_SHORT = 0.01  # of the training pairs: rare in translation, usual where a short input stands for a long output
 
 
 def train(
@@ -229,20 +220,9 @@ def _train(
     unknown = {"validation": model.unknown_words(validation_pairs)}
     if test is not None:
         unknown["test"] = model.unknown_words(test.pairs)
-    shares = f" ({model.parameters() - frozen:,} trained, {frozen:,} frozen)" if frozen else ""
-    tell(
-        f"{_device(config, processes)}, {config.training.precision}; {model.parameters():,} parameters{shares}; "
-        f"{kept}, validation {kept_to_validate}; {_vocabularies(model, unknown)}"
-    )
-    for warning in (
-        ops.slow_precision(config.training.precision, device_type(config.training.accelerator)),
-        ops.unfused(translator),
-        _cut_short(training, config.search),
-        _changed_by(target, config, validation_pairs.target),
-        tokenizer_remark(config.evaluation.words[0], config.text.target_language),
-    ):
-        if warning is not None:
-            tell(warning)
+    tell(summary(model, frozen, f"{kept}, validation {kept_to_validate}", unknown, processes))
+    for remark in remarks(model, training, validation_pairs.target):
+        tell(remark)
     pictures = None
     if config.training.attention_pictures and not translator.attends:
         tell("training.attention_pictures: this model has no attention weights to draw")
@@ -325,17 +305,6 @@ def _require_weights_to_train(options: TrainingConfig, translator: Seq2Seq) -> N
         )
 
 
-def _vocabularies(model: TrainedModel, unknown: Mapping[str, UnknownWords]) -> str:
-    """The sizes of both sides, and the shares of words that are unknown, by part of the data, for the first message."""
-    source, target = model.source, model.target
-    if model.config.source is not None:
-        sizes = f"{target.size:,} target, source {model.config.source.kind} of {source.size_in_words}"
-    else:
-        sizes = f"{source.size:,} joint" if source is target else f"{source.size:,} source, {target.size:,} target"
-    words = ", ".join(f"{part} {counts}" for part, counts in unknown.items() if any(counts.shares.values()))
-    return f"vocabulary {sizes}{'; unknown words: ' * bool(words)}{words}"
-
-
 def _pictures(model: TrainedModel, pairs: ParallelCorpus, kept: NDArray[np.int64], draw: Draw) -> Pictures:
     """The same pairs in every validation, at equal distances from each other, by their line in the validation set."""
     count = min(model.config.training.attention_pictures, len(kept))
@@ -366,15 +335,6 @@ def _batch_content(rows: NDArray[np.int64], files: PairFiles) -> bytes:
                 found[row] = corpus | {"line": line, "source": source, "target": target}
             row += 1
     return "".join(f"{json.dumps(found[row], ensure_ascii=False)}\n" for row in rows.tolist()).encode()
-
-
-def _device(config: Config, processes: Processes) -> str:
-    """The devices that a run trains on, for its first message."""
-    several = f"{processes.world} processes, each on " if processes.world > 1 else ""
-    threads = torch.get_num_threads()
-    if on_cuda(config.training.accelerator):
-        return f"{several}{torch.cuda.get_device_name()}"
-    return f"{several}CPU with {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _usable_pairs(
@@ -432,89 +392,3 @@ def _usable_pairs(
         is_pinned=on_cuda(options.accelerator),
     )
     return dataset, in_words
-
-
-def _cut_short(pairs: EncodedPairs, options: SearchOptions) -> str | None:
-    """A warning if search must end before the targets of many pairs do; None if there are few such pairs."""
-    count = total = 0
-    for source, target in pairs.lengths():
-        lengths, places = np.unique(source, return_inverse=True)
-        limits = np.array([options.limit(length) for length in lengths.tolist()])
-        count += int(np.count_nonzero(target > limits[places]))
-        total += len(target)
-    if count < MANY_CUT_SHORT * total:
-        return None
-    rule, remedy = f"search.max_length={options.max_length}", "raise it"
-    if options.max_length_ratio is not None:
-        rule += f", and {options.max_length_ratio:g} S + {options.max_length_margin} for a source of S tokens"
-        remedy = "raise search.max_length, or set search.max_length_ratio=null"
-    return f"{count:,} of {total:,} training targets are longer than an output may be ({rule}); {remedy}"
-
-
-def _changed_by(codec: Codec, config: Config, targets: Sequence[str]) -> str | None:
-    """A warning with the number of validation targets that are changed by encoding and decoding; None if none is.
-
-    No output can equal them. The example is one without unknown tokens, if there is one.
-    """
-    changes = list(codec.changes(targets))
-    if not changes:
-        return None
-    unknown = sum(change.has_unknown for change in changes)
-    line, decoded, _ = min(changes, key=lambda change: change.has_unknown)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(line, decoded, strict=False)))
-    start = max(0, same - SHOWN // 3)
-    return (
-        f"{len(changes):,} of {len(targets):,} validation targets are changed by encoding and decoding "
-        f"(text.tokenizer={config.text.tokenizer}; unknown tokens in {unknown:,} of them): {shown(line[start:])} comes "
-        f"back as {shown(decoded[start:])}"
-    )
-
-
-def validation_score(
-    model: TrainedModel,
-    sets: Sequence[ParallelCorpus],
-    say: Say = lambda _: None,
-    processes: Processes = ALONE,
-) -> Validation:
-    """The main metric of greedy translations: beam search takes several times as long and tracks progress no better.
-
-    It is that of all validation sets together; where there are several, `say` gets a line with the score of each. The
-    processes share out the sources, and the first one scores their translations; the others return NaN.
-    """
-    greedy = model.config.search.greedy()
-    metric = model.config.evaluation.main
-    sets = _spread_over(sets, model.config.training.validation_sentences)
-    pairs = joined(sets)
-    counting = metric.counting and metric.counting(model.config.expected([pairs.target], pairs.source))
-    if counting is None:
-        raise UserError(f"evaluation.metrics: the validation set cannot be scored by {metric.label}; put another first")
-    starts = np.cumsum([0, *map(len, sets[:-1])])
-
-    def score(_: Seq2Seq) -> float:
-        # A new model, because its forms hold the weights of the epoch.
-        own = pairs.source[processes.rank :: processes.world]
-        outputs = processes.interleave(replace(model, forms={}).translate(own, greedy))
-        if not processes.is_first:
-            return math.nan
-        counts = counting.count(outputs)
-        if len(sets) > 1:
-            alone = zip(counting.score(np.add.reduceat(counts, starts)), sets, strict=True)
-            said = (f"{value:.{metric.digits}f} on {each.name}" for value, each in alone)
-            say(f"validation {metric.label} {'; '.join(said)}")
-        return float(counting.score(counts.sum(axis=0, keepdims=True))[0])
-
-    return Validation(metric, score)
-
-
-def _spread_over(sets: Sequence[ParallelCorpus], count: int | None) -> list[ParallelCorpus]:
-    """This many pairs of all sets, at equal distances from each other; all if there are no more, or `count` is None."""
-    total = sum(map(len, sets))
-    if count is None or count >= total:
-        return list(sets)
-    chosen = np.arange(count) * total // count
-    ends = np.cumsum([len(each) for each in sets])
-    rows = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
-    starts = [0, *ends[:-1].tolist()]
-    return [
-        each.select((own - start).tolist()) for each, own, start in zip(sets, rows, starts, strict=True) if len(own)
-    ]

@@ -12,8 +12,8 @@ import yaml
 
 import seq2seq_attn as s2s
 from seq2seq_attn import walkthrough
+from seq2seq_attn.api import attention_view, scores
 from seq2seq_attn.api import model as model_file
-from seq2seq_attn.api import scores, view
 from seq2seq_attn.cli import data
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.config import Config
@@ -63,7 +63,7 @@ def test_a_name_stays_a_function_when_its_room_has_been_imported():
 
 
 @pytest.mark.parametrize(
-    "module", [view, model_file, scores, s2s.data, walkthrough], ids=lambda module: module.__name__
+    "module", [attention_view, model_file, scores, s2s.data, walkthrough], ids=lambda module: module.__name__
 )
 def test_the_examples_in_docstrings_are_correct(module, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

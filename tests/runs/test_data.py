@@ -222,7 +222,7 @@ def test_batches_are_pinned_only_for_a_cuda_device(config, tmp_path, monkeypatch
 
     monkeypatch.setattr(run_file, "fit", fit)
     monkeypatch.setattr(run_file, "on_cuda", lambda accelerator: cuda)
-    monkeypatch.setattr(run_file, "_device", lambda *_: "a device")
+    monkeypatch.setattr(run_file, "summary", lambda *_: "a device")
     with pytest.raises(FitReachedError):
         train(config, tmp_path / "run")
 
