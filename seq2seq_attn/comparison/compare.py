@@ -15,15 +15,9 @@ from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_progr
 from seq2seq_attn.comparison.arms import Scoring
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.evidence import configuration, gather, known_settings, read_run, reusable
-from seq2seq_attn.comparison.experiment import (
-    ArmRun,
-    Experiment,
-    RunGrid,
-    make_grid,
-    match_parameters,
-    with_settings,
-)
+from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, with_settings
 from seq2seq_attn.comparison.launchers import Launcher, On
+from seq2seq_attn.comparison.match_parameters import match_parameters
 from seq2seq_attn.comparison.observe import observe
 from seq2seq_attn.comparison.progress import Row, RunProgress, run_progress
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete, refuse_others

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from seq2seq_attn.attention import FixedContext, LastState, LearnedPool, MeanContext, MeanState, NoContext, Shuffled
-from seq2seq_attn.comparison.experiment import match_parameters, read_experiment
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.match_parameters import match_parameters
 from seq2seq_attn.corpora.source import Frames, Pixels, Tokens, pad
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.runs.building import build_translator, count_parameters

@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from seq2seq_attn.comparison.compare import compare
-from seq2seq_attn.comparison.experiment import match_parameters, parameter_counter, read_experiment, with_decoder_size
+from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.match_parameters import match_parameters, parameter_counter, with_decoder_size
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
