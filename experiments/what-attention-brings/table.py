@@ -125,7 +125,7 @@ class Gain:
         return self.metric.sign
 
     def points(self, score: float) -> float:
-        """Out of 100, the more the better: an error rate is taken from 100, above which it may be."""
+        """Out of 100, the more the better: 100 minus an error rate, or 0 where that is above 100."""
         return score if self.sign > 0 else max(0.0, 100 - score)
 
 
