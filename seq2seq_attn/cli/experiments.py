@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -311,6 +312,7 @@ def _resumable(kept: str, *more: str) -> Iterator[None]:
             say(f"interrupted; {kept}; continue with:\n  {_this_command(_program(), *more)}")
         raise
     except LostProcessError as error:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher, which ends this process too, lets it say so
         launch = launched()
         again = f"continue with: {_this_command(_program(), *more)}"
         if launch is not None and launch.restarts_left > 0:

@@ -63,7 +63,7 @@ def give_back_freed_memory() -> None:
     Meant for the time between two training runs: their tensors differ in size, so the second cannot reuse the free
     blocks of the first. (After two runs a process held 1.35 and 1.61 GB; this returned 0.28 and 0.48 GB of them.)
     """
-    with _signals_afterwards():
+    with signals_afterwards():
         gc.collect()
     libc = _glibc()
     if libc is not None:
@@ -71,8 +71,8 @@ def give_back_freed_memory() -> None:
 
 
 @contextmanager
-def _signals_afterwards() -> Iterator[None]:
-    """SIGINT and SIGTERM in the block are handled after it.
+def signals_afterwards() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM in the block are handled after it, those that are still in the list that it is given.
 
     In a `__del__`, which garbage collection calls, Python ignores KeyboardInterrupt with a traceback: Ctrl-C would be
     lost.
@@ -80,12 +80,12 @@ def _signals_afterwards() -> Iterator[None]:
     received: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     if current_thread() is not main_thread() or None in before.values():  # None: a handler that is not Python's
-        yield
+        yield received
         return
     for number in before:
         signal.signal(number, lambda each, _: received.append(each))
     try:
-        yield
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -250,7 +250,11 @@ def joined() -> Iterator[Processes]:
             _joined = Processes(launch.rank, launch.world, launch.job, launch.restarts)
             yield _joined
     except BaseException:
-        _speaks = _is_first_to_end(store, launch)
+        from seq2seq_attn.ops.host import signals_afterwards
+
+        with signals_afterwards() as received:
+            _speaks = _is_first_to_end(store, launch)
+            received.clear()  # the launcher, which now ends this process as well, would hide why it has ended
         raise
     finally:
         _joined = None

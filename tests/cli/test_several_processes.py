@@ -76,9 +76,9 @@ def test_a_killed_process_ends_the_others_with_one_line_and_the_command_that_con
     kill_after_a_checkpoint(training, tmp_path / "run", rank)
     out, err = training.communicate(timeout=60)
     assert (training.returncode, out) == (1, "")
-    *_, line = own_lines(err)
-    assert sum(each.startswith(("seq2seq-attn", "interrupted")) for each in own_lines(err)) == 1
-    command = shlex.split(line.rpartition("continue with: ")[2])
+    # Of the other process, the launcher may end it before it has noticed.
+    assert sum(each.startswith(("seq2seq-attn", "interrupted")) for each in own_lines(err)) == 1, err
+    command = shlex.split(err.partition("continue with:")[2].strip().splitlines()[0])
     assert command[:5] == ["torchrun", "--nproc-per-node", "2", "-m", "seq2seq_attn"]
     assert command[-1] == "--resume"
     command = [sys.executable, "-m", "torch.distributed.run", *command[1:]]

@@ -1,5 +1,6 @@
 """Several processes train the model that one process trains: joined by gloo, on toys."""
 
+import signal
 from functools import partial
 
 import numpy as np
@@ -7,12 +8,14 @@ import pytest
 import toy_processes
 from safetensors.numpy import load_file
 from test_loop import curve, last_state
+from torch import distributed
 from toy_processes import ended, in_processes, interrupted, resumed, toy_pairs, train
 
+from seq2seq_attn.cli.console import sigterm_interrupts
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.training import LAST
+from seq2seq_attn.training import LAST, processes
 from seq2seq_attn.training.batches import NO_PAIRS
-from seq2seq_attn.training.processes import ALONE, first_host, joined, launched
+from seq2seq_attn.training.processes import ALONE, LostProcessError, first_host, joined, launched, speaks
 
 OPTIONS = {
     "tokens, accumulated, averaged, smoothed, frozen": {
@@ -160,6 +163,24 @@ SRUN = {
     "SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1", "SLURM_JOB_ID": "123456",
     "SLURM_STEP_ID": "3", "SLURM_STEP_NODELIST": "gpu[07-09,12]", "SLURM_RESTART_COUNT": "2",
 }  # fmt: skip
+
+
+class EndedByItsLauncher(distributed.HashStore):
+    """The store of a process that gets SIGTERM while it asks whether it is the first to end."""
+
+    def add(self, key, amount):
+        signal.raise_signal(signal.SIGTERM)
+        return super().add(key, amount)
+
+
+def test_a_signal_that_comes_while_a_process_ends_hides_neither_that_it_speaks_nor_why(monkeypatch):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(processes, "_join", lambda _: EndedByItsLauncher())
+    monkeypatch.setattr(distributed, "destroy_process_group", lambda: None)
+    with sigterm_interrupts(), pytest.raises(LostProcessError), joined():
+        raise LostProcessError("a process of this training has ended")
+    assert speaks()
 
 
 def test_the_environment_of_torchrun_says_which_process_this_is():
