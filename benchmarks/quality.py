@@ -33,6 +33,7 @@ import yaml
 
 from seq2seq_attn.evaluation.corpus_scores import Expected, bleu
 from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.runs.provenance import hardware
 
 ROOT = Path(__file__).parents[1]
@@ -230,16 +231,14 @@ def measured() -> list[dict[str, Any]]:
 
 def table(results: list[dict[str, Any]]) -> str:
     """Minutes to each goal, the best BLEU, and the minutes after which the last epoch ended."""
-    lines = [
-        "| system | " + " | ".join(f"minutes to {goal} BLEU" for goal in GOALS) + " | best BLEU | minutes trained |",
-        "| --- |" + " ---: |" * (len(GOALS) + 2),
-    ]
+    rows = []
     for result in results:
         reached = [next((each["minutes"] for each in result["curve"] if each["bleu"] >= goal), None) for goal in GOALS]
         cells = ["not reached" if at is None else f"{at:.1f}" for at in reached]
         best, last = max(each["bleu"] for each in result["curve"]), result["curve"][-1]["minutes"]
-        lines.append(f"| {result['system']} | {' | '.join(cells)} | {best:.1f} | {last:.1f} |")
-    return "\n".join(lines)
+        rows.append([result["system"], *cells, f"{best:.1f}", f"{last:.1f}"])
+    goals = (f"minutes to {goal} BLEU" for goal in GOALS)
+    return markdown_table(["system", *goals, "best BLEU", "minutes trained"], rows)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from seq2seq_attn.evaluation.alignment import GoldCorpus, agreement, parse_links
 from seq2seq_attn.evaluation.counts import CorpusCounts, Counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.files.reading import read_lines
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.differences import p_text
 from seq2seq_attn.results.evidence import Evidence
 from seq2seq_attn.results.results import Results
@@ -76,18 +77,18 @@ def error_rates(
 
 def tables(found: Mapping[str, Any]) -> str:
     """Markdown: one row per arm, then one per difference."""
-    lines = ["| arm | AER | 95 % interval |", "| --- | ---: | ---: |"]
+    arms, differences = [], []
     for arm, each in found["arms"].items():
         runs = np.array(each["runs"])
         deviation = f" ± {runs.std(ddof=1):.3f}" if len(runs) > 1 else ""
         interval = "[{:.3f}, {:.3f}]".format(*each["interval"]) if each["interval"] else ""
-        lines.append(f"| {arm} | {runs.mean():.3f}{deviation} | {interval} |")
-    lines += ["", "| difference | AER | p |", "| --- | ---: | ---: |"]
+        arms.append([arm, f"{runs.mean():.3f}{deviation}", interval])
     for each in found["differences"]:
         middle, low, high = each["difference"]
-        p = p_text(each["p_holm"])
-        lines.append(f"| *{each['arm']}* against *{each['against']}* | {middle:+.3f} [{low:+.3f}, {high:+.3f}] | {p} |")
-    return "\n".join(lines)
+        pair = f"*{each['arm']}* against *{each['against']}*"
+        differences.append([pair, f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]", p_text(each["p_holm"])])
+    both = (["arm", "AER", "95 % interval"], arms), (["difference", "AER", "p"], differences)
+    return "\n\n".join(markdown_table(header, rows) for header, rows in both)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -20,6 +20,7 @@ from error_rate import counts_of, error_rates
 from seq2seq_attn import Model
 from seq2seq_attn.corpora.corpus import read_parallel
 from seq2seq_attn.evaluation.alignment import Agreement, Method, read_gold_of
+from seq2seq_attn.report.table import markdown_table
 
 GOLD = Path("data/downloaded/alignments")
 SETS = {"de-en": "bicici.de-en", "en-fr": "graca.en-fr"}
@@ -57,8 +58,9 @@ def measure(runs: Path) -> Counts:
 
 def table(found: Counts) -> str:
     """Markdown: one row per rule, means over training runs; AER with its standard deviation and interval."""
-    columns = "".join(f" {languages}: AER | 95 % interval | precision | recall |" for languages in found)
-    lines = [f"| Links |{columns}", f"| --- |{' ---: |' * 4 * len(found)}"]
+    header, rows = ["Links"], []
+    for languages in found:
+        header += [f"{languages}: AER", "95 % interval", "precision", "recall"]
     intervals = {
         languages: {rule: arm["interval"] for rule, arm in error_rates(rules, next(iter(rules)))["arms"].items()}
         for languages, rules in found.items()
@@ -77,8 +79,8 @@ def table(found: Counts) -> str:
                 f"{mean(run.precision for run in runs):.3f}",
                 f"{mean(run.recall for run in runs):.3f}",
             ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(header, rows)
 
 
 def main() -> None:

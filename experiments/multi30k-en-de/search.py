@@ -23,6 +23,7 @@ from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, bleu_counting
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_test
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.differences import LEVEL
 from seq2seq_attn.runs.corpora import read_pairs
 
@@ -100,10 +101,9 @@ def scores(rows: dict[str, list[list[str]]], references: Sequence[str]) -> dict[
 
 def table(found: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Markdown; a difference whose corrected p is below `LEVEL` is bold."""
-    header = "| change | BLEU, validation | BLEU, test | difference, test | same translation, test |"
-    lines = [header, "| --- | ---: | ---: | ---: | ---: |"]
+    rows = []
     for name in found["test"]:
-        cells = []
+        cells = [name]
         for part in ("validation", "test"):
             row = found[part][name]
             cells.append(f"{row['mean']:.1f} ± {row['std']:.1f}" if "std" in row else f"{row['mean']:.1f}")
@@ -112,8 +112,9 @@ def table(found: dict[str, dict[str, dict[str, Any]]]) -> str:
         if "difference" in row:
             difference = f"{row['difference']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
             difference = f"**{difference}**" if row["p_holm"] < LEVEL else difference
-        lines.append(f"| {name} | {' | '.join(cells)} | {difference} | {same} |")
-    return "\n".join(lines)
+        rows.append([*cells, difference, same])
+    header = ["change", "BLEU, validation", "BLEU, test", "difference, test", "same translation, test"]
+    return markdown_table(header, rows)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from seq2seq_attn.corpora.sentences import sentences
 from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.metrics import METRICS
+from seq2seq_attn.report.table import markdown_table
 
 KEYS = "rouge_l", "rouge_1", "rouge_2"
 
@@ -28,11 +29,11 @@ def main(arguments: list[str] | None = None) -> None:
         f"the first {length} words": [" ".join(each.split()[:length]) for each in texts],
         "the first sentence": [sentences(each, "en")[0] for each in texts],
     }
-    print("| summary | " + " | ".join(METRICS[key].label for key in KEYS) + " |")
-    print("| --- |" + " ---: |" * len(KEYS))
+    rows = []
     for name, summaries in baselines.items():
         scores = (METRICS[key].score(summaries, Expected([synopses])) for key in KEYS)
-        print(f"| {name} | " + " | ".join(f"{score.value:.1f}" for score in scores if score) + " |")
+        rows.append([name, *(f"{score.value:.1f}" for score in scores if score)])
+    print(markdown_table(["summary", *(METRICS[key].label for key in KEYS)], rows))
 
 
 if __name__ == "__main__":

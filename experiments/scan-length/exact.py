@@ -20,6 +20,7 @@ from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, exact_match_counting
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.report.figures import Picture, drawing, legend_below, line_styles, render
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.differences import p_text
 from seq2seq_attn.results.evidence import Evidence
 
@@ -50,7 +51,7 @@ def exact_matches(
 
 def table(found: Mapping[str, Any]) -> str:
     """Markdown: one row per arm."""
-    lines = ["| Arm | Exact match, % | 95 % interval | Difference | p |", "| --- | ---: | ---: | ---: | ---: |"]
+    rows = []
     for arm, each in found.items():
         runs = np.array(each["runs"])
         deviation = f" ± {runs.std(ddof=1):.1f}" if len(runs) > 1 else ""
@@ -62,8 +63,8 @@ def table(found: Mapping[str, Any]) -> str:
             middle, low, high = each["difference"]
             difference = f"{middle:+.1f} [{low:+.1f}, {high:+.1f}]"
             p = p_text(each["p_holm"])
-        lines.append(f"| {arm} | {runs.mean():.1f}{deviation} | {interval} | {difference} | {p} |")
-    return "\n".join(lines)
+        rows.append([arm, f"{runs.mean():.1f}{deviation}", interval, difference, p])
+    return markdown_table(["Arm", "Exact match, %", "95 % interval", "Difference", "p"], rows)
 
 
 def picture(found: Mapping[str, Any]) -> bytes:

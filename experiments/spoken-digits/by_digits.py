@@ -15,6 +15,7 @@ import numpy as np
 
 from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.evaluation.counts import CorpusCounts, word_error_counting
+from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.evidence import Evidence
 
 
@@ -33,9 +34,8 @@ def by_digits(arms: Mapping[str, Sequence[Sequence[str]]], references: Sequence[
 def table(found: Mapping[str, Mapping[int, float]]) -> str:
     """Markdown: one row per arm."""
     numbers = list(next(iter(found.values())))
-    lines = [f"| WER | {' | '.join(f'{number} digits' for number in numbers)} |", f"| --- |{' ---: |' * len(numbers)}"]
-    lines += [f"| {arm} | {' | '.join(f'{each[number]:.1f}' for number in numbers)} |" for arm, each in found.items()]
-    return "\n".join(lines)
+    rows = ([arm, *(f"{each[number]:.1f}" for number in numbers)] for arm, each in found.items())
+    return markdown_table(["WER", *(f"{number} digits" for number in numbers)], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
