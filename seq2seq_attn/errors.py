@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
 
 SHOWN = 60  # characters of a value in a message
 MAX_MESSAGE = 2000  # characters; longer ones quote what a file contains
+COMPARED = 200  # characters of a name: difflib takes quadratic time, and no known name is as long
 
 _LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")  # those of `str.splitlines`
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")  # a terminal may obey them
@@ -45,6 +47,18 @@ def shown(value: object) -> str:
     """The value as Python writes it, cut to `SHOWN` characters, for a message."""
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]}...{text[-1]}"
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """`did you mean 'x'?`, where x is the known name that is most like this one; `otherwise` if none is like it."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else otherwise
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is most like this one; "" if none is like it."""
+    found = difflib.get_close_matches(name[:COMPARED], known, n=1, cutoff=0.5)
+    return found[0] if found else ""
 
 
 def file_of(error: OSError, otherwise: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import hashlib
 import http.client
@@ -18,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from seq2seq_attn.corpora.corpus import find_pairs
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, nearest
 from seq2seq_attn.files.contents import SUFFIXES
 from seq2seq_attn.files.reading import decompressed, digest, read_bytes
 from seq2seq_attn.files.writing import write_bytes
@@ -86,8 +85,8 @@ def find_corpus(name: str) -> KnownCorpus:
     try:
         return known_corpora()[name]
     except KeyError:
-        near = difflib.get_close_matches(name, known_corpora(), n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known_corpora())}"
+        near = nearest(name, known_corpora())
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(known_corpora())}"
         raise UserError(f"there is no corpus {name!r}; {hint}") from None
 
 

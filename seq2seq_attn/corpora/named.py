@@ -7,16 +7,14 @@ network, such a folder from another machine serves as well.
 from __future__ import annotations
 
 import copy
-import difflib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from seq2seq_attn.corpora.corpus import find_pairs
-from seq2seq_attn.errors import FailedError, UserError
+from seq2seq_attn.errors import FailedError, UserError, nearest
 from seq2seq_attn.files.reading import read_bytes
 from seq2seq_attn.files.writing import explained, unfinished_in, write_new
 
@@ -76,8 +74,9 @@ def sacrebleu_files(test_set: str, pair: str, cache: Path | None = None) -> tupl
     from sacrebleu.dataset import DATASETS
 
     if test_set not in DATASETS:
-        near = difflib.get_close_matches(test_set, DATASETS, n=1, cutoff=0.4)
-        raise UserError(f"sacrebleu: no test set {test_set!r}; {_did_you_mean(near)}sacrebleu --list shows all")
+        near = nearest(test_set, DATASETS)
+        hint = f"did you mean {near}? " if near else ""
+        raise UserError(f"sacrebleu: no test set {test_set!r}; {hint}sacrebleu --list shows all")
     dataset: Any = copy.copy(DATASETS[test_set])
     if pair not in dataset.langpairs:
         pairs = ", ".join(sorted(dataset.langpairs))
@@ -94,10 +93,6 @@ def sacrebleu_files(test_set: str, pair: str, cache: Path | None = None) -> tupl
             f"~/.sacrebleu of a machine with a network, or run: seq2seq-attn data get "
             f"{SACREBLEU}{test_set}:{pair} --from-folder DIR"
         ) from None
-
-
-def _did_you_mean(near: Sequence[str]) -> str:
-    return f"did you mean {near[0]}? " if near else ""
 
 
 def _from_mtdata(identity: str, folder: Path, cache: Path | None) -> Path:

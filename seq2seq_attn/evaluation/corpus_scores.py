@@ -13,7 +13,6 @@ lines but one, in train.de, where Moses turned an apostrophe `’` into a double
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sacrebleu import BLEU, TER
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
@@ -223,8 +222,8 @@ def unknown_tokenizer(tokenize: str) -> str | None:
     """What is wrong with the name of a tokenizer; None if sacrebleu has it."""
     if tokenize in BLEU.TOKENIZERS:
         return None
-    nearest = difflib.get_close_matches(tokenize, BLEU.TOKENIZERS, n=1, cutoff=0)[0]
-    return f"sacrebleu has no tokenizer {tokenize!r}; did you mean {nearest!r}? It has {', '.join(BLEU.TOKENIZERS)}"
+    hint = did_you_mean(tokenize, BLEU.TOKENIZERS, "choose another.")
+    return f"sacrebleu has no tokenizer {tokenize!r}; {hint} It has {', '.join(BLEU.TOKENIZERS)}"
 
 
 def require_tokenizer(tokenize: str) -> None:

@@ -18,7 +18,6 @@ it. `register` adds a metric to those that are known by their keys, such as one 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2seq_attn.errors import did_you_mean
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, alignment_error_rate
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.evaluation.corpus_scores import (
@@ -226,9 +226,9 @@ def find_metrics(names: Sequence[str], load: Callable[[str], ModuleType]) -> lis
         if not isinstance(metric, Metric) and place:
             raise ValueError(f"{place}: {own!r} is not a Metric")
         if metric is None:
-            nearest = difflib.get_close_matches(own, known, n=1, cutoff=0)[0]
+            hint = did_you_mean(own, known, "choose another.")
             raise ValueError(
-                f"there is no metric {own!r} of outputs; did you mean {nearest!r}? There are {', '.join(known)}; "
+                f"there is no metric {own!r} of outputs; {hint} There are {', '.join(known)}; "
                 "name one of your own by its file, as in my_metrics.py:First"
             )
         metrics.append(register(metric) if place else metric)

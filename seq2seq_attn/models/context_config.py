@@ -5,7 +5,6 @@ First the scorer, normalizer and window, each given by name with its own options
 
 from __future__ import annotations
 
-import difflib
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +18,7 @@ from torch import nn
 from seq2seq_attn import attention
 from seq2seq_attn.attention import own_options
 from seq2seq_attn.attention.registry import config_name
-from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.errors import UserError, did_you_mean, shown
 from seq2seq_attn.strict import Size, Strict, checked_number, wanted
 
 Part = TypeVar("Part")
@@ -87,11 +86,8 @@ class PartConfig(Strict, extra="allow"):
         return checked
 
     def _way_out(self, name: str, own: list[str]) -> str:
-        near = difflib.get_close_matches(name, own, n=1)
-        if near:
-            return f"did you mean {near[0]!r}?"
         replace = f"{self.key}={self.name} replaces another {self.key.split('.')[-1]} together with its options"
-        return f"it has: {', '.join(own) or 'none'} ({replace})"
+        return did_you_mean(name, own, f"it has: {', '.join(own) or 'none'} ({replace})")
 
 
 class ScorerConfig(PartConfig):
@@ -142,8 +138,7 @@ class ReplacementNormalizerConfig(NormalizerConfig):
             return known[self.name]
         if self.name in known:
             raise ValueError(f"{self.name} needs the weights of earlier steps; choose from {', '.join(choices)}")
-        near = difflib.get_close_matches(self.name, choices, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
+        hint = did_you_mean(self.name, choices, f"choose from {', '.join(choices)}")
         raise ValueError(f"there is no normalizer {shown(self.name)} in the catalog; {hint}")
 
     @model_validator(mode="after")
@@ -157,8 +152,7 @@ class ReplacementNormalizerConfig(NormalizerConfig):
         return self
 
     def _way_out(self, name: str, own: list[str]) -> str:
-        near = difflib.get_close_matches(name, own, n=1)
-        return f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(own) or 'none'}"
+        return did_you_mean(name, own, f"it has: {', '.join(own) or 'none'}")
 
 
 def replacement_normalizers() -> list[str]:

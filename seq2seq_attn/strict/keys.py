@@ -6,7 +6,6 @@ The meaning of a key is the comment beside its field.
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import io
 import textwrap
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from seq2seq_attn.errors import UserError, shown
+from seq2seq_attn.errors import UserError, did_you_mean, shown
 from seq2seq_attn.strict.records import Strict
 from seq2seq_attn.strict.tagged import Tagged
 
@@ -51,8 +50,7 @@ def key_lines(record: type[Strict], place: str = "") -> list[str]:
             about = "; ".join(filter(None, (key.type, "required" if key.is_required else "", key.meaning)))
             lines.append(f"{f'{key.path}: {key.default or str()}'.rstrip():<44}  # {about}")
     if not lines:
-        near = difflib.get_close_matches(place, paths, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "seq2seq-attn train --keys lists all"
+        hint = did_you_mean(place, paths, "seq2seq-attn train --keys lists all")
         raise UserError(f"there is no key {shown(place)} in a configuration; {hint}")
     return lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from seq2seq_attn.errors import shown
+from seq2seq_attn.errors import COMPARED, did_you_mean, shown
 from seq2seq_attn.files.plain import MAX_CHARACTERS, compose_yaml
 from seq2seq_attn.files.reading import read_text
 from seq2seq_attn.strict.records import Strict
@@ -96,7 +96,8 @@ def _way_out(record: type[Strict], error: ErrorDetails, keys: tuple[str, ...], v
     """The closest valid name, or the keys of the record that is expected."""
     if error["type"] == "literal_error":
         names = error["ctx"]["expected"].replace(" or ", ",").split(",")
-        return _nearest(str(error["input"]), [name.strip("' ") for name in names])
+        hint = did_you_mean(str(error["input"]), [name.strip("' ") for name in names])
+        return hint and f" ({hint})"
     if error["type"] == "model_type":
         known = _keys_at(record, keys, values)
         return f", as in {{{known[0]}: ...}}; known here: {', '.join(known)}"
@@ -142,7 +143,7 @@ def _single_keys(value: Any) -> list[str]:
 
 def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
     """The keys most like an unknown one, at any depth: `encoder.hiden_size` may mean `model.encoder.hidden_size`."""
-    if len(name) > _COMPARED:
+    if len(name) > COMPARED:
         return ""
     if name in _paths(record, values):  # a single key that has dots in it
         outer, _, inner = name.partition(".")
@@ -165,17 +166,10 @@ def _nearest_path(name: str, record: type[Strict], values: Any) -> str:
 
 _ALIKE = 0.6  # as difflib's default cutoff
 _ALIKE_ELSEWHERE = 0.75  # among the keys of all other records, chance finds some that are alike
-_COMPARED = 200  # characters: difflib takes quadratic time, and no name is as long
 
 
 def _ratio(one: str, other: str) -> float:
     return difflib.SequenceMatcher(None, one, other).ratio()
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    name = name[:_COMPARED]
-    near = difflib.get_close_matches(name, [k for k in known if k], n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def line_of(path: Path, keys: tuple[str, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from abc import ABC
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from pydantic import ModelWrapValidatorHandler, field_serializer, field_validato
 
 from seq2seq_attn.attention import user_code
 from seq2seq_attn.attention.registry import load_installed
+from seq2seq_attn.errors import did_you_mean
 from seq2seq_attn.strict.records import Strict
 
 
@@ -97,8 +97,7 @@ class Tagged(Strict, ABC):
     @classmethod
     def _is_known(cls, kind: str) -> str:
         if cls._find(kind) is None and cls.model_fields["kind"].default != kind:
-            near = difflib.get_close_matches(kind, cls._kinds, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(cls.kinds())}"
+            hint = did_you_mean(kind, cls._kinds, f"choose from {', '.join(cls.kinds())}")
             own = f"{hint} (load one of your own with --plugin FILE)"
             raise ValueError("; ".join(["there is no such kind", own, *load_installed()]))
         return kind

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from torch import nn
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, did_you_mean
 
 EMBEDDINGS = "embeddings"
 
@@ -26,10 +25,7 @@ def frozen_parameters(model: nn.Module, parts: Sequence[str]) -> list[nn.Paramet
     named = [name for part in parts for name in (tables if part == EMBEDDINGS else [part])]
     for part in named:
         if part not in known:
-            near = difflib.get_close_matches(part, known, n=1)
-            hint = (
-                f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(n for n in known if '.' not in n)}"
-            )
+            hint = did_you_mean(part, known, f"choose from {', '.join(name for name in known if '.' not in name)}")
             raise UserError(f"training.freeze: the model has no part {part!r} with parameters; {hint}")
     chosen = {
         parameter: None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from seq2seq_attn.errors import UserError
+from seq2seq_attn.errors import UserError, did_you_mean
 from seq2seq_attn.strict import Strict
 
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -63,8 +62,7 @@ class OptimizerConfig(Strict):
     @classmethod
     def _is_known(cls, name: str) -> str:
         if name.lower() not in OPTIMIZERS:
-            near = difflib.get_close_matches(name.lower(), OPTIMIZERS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(OPTIMIZERS)}"
+            hint = did_you_mean(name.lower(), OPTIMIZERS, f"choose from {', '.join(OPTIMIZERS)}")
             raise ValueError(f"there is no such optimizer; {hint}")
         return name
 
@@ -93,8 +91,7 @@ class OptimizerConfig(Strict):
             if option in keys:
                 raise ValueError(f"options.{option}: give it as {keys[option]}, beside options")
             if option not in choices:
-                near = difflib.get_close_matches(option, choices, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(choices) or 'none'}"
+                hint = did_you_mean(option, choices, f"it has {', '.join(choices) or 'none'}")
                 raise ValueError(f"options.{option}: {kind.__name__} has no such option; {hint}")
         if self.options:  # the types of the fields check the others; the first optimizer makes torch load its compiler
             try:
