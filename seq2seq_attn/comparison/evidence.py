@@ -6,7 +6,6 @@ trained before, perhaps on another machine.
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from seq2seq_attn.runs.plugin import class_files
 from seq2seq_attn.runs.provenance import data_files, made_with
 from seq2seq_attn.strict import ConfigError, parse
 from seq2seq_attn.training import CURVES
+from seq2seq_attn.training.progress import read_curve_rows
 
 OWN_FIELDS = {"base", "arms", "seeds"}  # of an experiment, whose values are those of the arms here
 
@@ -66,23 +66,20 @@ def read_curve(folder: Path, seed: int) -> Curve:
     """The validation results of a run by epoch."""
     log = checked(folder, CURVES)
     try:
-        with log.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if _is_finite(row)]
-        epochs = [float(row["epoch"]) for row in rows]
-    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+        rows = read_curve_rows(log)
+    except (OSError, ValueError) as error:
         raise UserError(f"{log}: not the log of a training ({error}); restore it, or train the run again") from None
+    validations = [  # those that can be drawn
+        (row.epoch, row.validation_loss, row.validation_score)
+        for row in rows
+        if row.validation_loss is not None and math.isfinite(row.validation_loss + (row.validation_score or 0.0))
+    ]
     return Curve(
         seed,
-        tuple(epochs),
-        tuple(float(row["validation_loss"]) for row in rows),
-        tuple(float(row["validation_score"]) if row.get("validation_score") else None for row in rows),
+        tuple(epoch for epoch, _, _ in validations),
+        tuple(loss for _, loss, _ in validations),
+        tuple(score for _, _, score in validations),
     )
-
-
-def _is_finite(row: Mapping[str, str]) -> bool:
-    """Whether the row is that of a validation, and its scores can be drawn."""
-    scores = [row.get("validation_loss"), row.get("validation_score")]
-    return bool(scores[0]) and all(math.isfinite(float(score)) for score in scores if score)
 
 
 @explaining_misfits()

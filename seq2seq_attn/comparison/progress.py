@@ -7,7 +7,6 @@ table.
 
 from __future__ import annotations
 
-import csv
 import io
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from seq2seq_attn.comparison.experiment import ArmRun
 from seq2seq_attn.files.lock import is_locked
 from seq2seq_attn.runs import Say
 from seq2seq_attn.training import CURVES, LAST, PREVIOUS
-from seq2seq_attn.training.progress import LOG_INTERVAL, Stderr, says_how_far
+from seq2seq_attn.training.progress import LOG_INTERVAL, Stderr, read_curve_rows, says_how_far
 
 INTERVAL = 1.0  # seconds between two looks at the files of the runs
 SHARE, LONGEST = 0.5, 600.0  # a line on how far a run is comes after this share of the time so far, or these seconds
@@ -49,16 +48,11 @@ def run_progress(folder: Path) -> RunProgress:
     """What the files of a run say that is not complete."""
     begun = any((folder / name).exists() for name in (LAST, PREVIOUS))
     state: State = "running" if is_locked(folder) else "continues" if begun else "new"
-    with suppress(OSError, ValueError, TypeError, LookupError, csv.Error):  # there is none yet, or it is damaged
-        with (folder / CURVES).open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        validated = [row for row in rows if row["validation_loss"]] or [{}]
-        loss, score = (float(text) if (text := validated[-1].get(f"validation_{key}")) else None for key in _SCORES)
-        return RunProgress(state, float(rows[-1]["epoch"]), int(rows[-1]["step"]), loss, score)
+    with suppress(OSError, ValueError, IndexError):  # there is no row yet, or the file is damaged
+        rows = read_curve_rows(folder / CURVES)
+        scores = [(row.validation_loss, row.validation_score) for row in rows if row.validation_loss is not None]
+        return RunProgress(state, rows[-1].epoch, rows[-1].step, *(scores[-1] if scores else ()))
     return RunProgress(state)
-
-
-_SCORES = "loss", "score"  # of a validation
 
 
 class Row(NamedTuple):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -130,14 +130,22 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
+class CurveRow(NamedTuple):
+    """A row of `log/metrics.csv`: what was measured at a step; None where it was not."""
+
+    epoch: float  # counted from 1; a fraction within an epoch
+    step: int
+    train_loss: float | None
+    validation_loss: float | None
+    validation_score: float | None  # in the main metric
+
+
 class Curves:
     """The losses and scores of a training by step: `log/metrics.csv` of its folder, and what `loggers` show.
 
     The rows are a part of the training's state, so a training that is resumed has those up to its checkpoint. A context
     manager, because a logger may have a thread or process of its own.
     """
-
-    COLUMNS = ("epoch", "step", "train_loss", "validation_loss", "validation_score")
 
     def __init__(self, folder: Path, loggers: Sequence[LoggerName] | None, run: TrackedRun, step: int) -> None:
         """`step` is the last one that was logged before."""
@@ -170,9 +178,25 @@ class Curves:
     def save(self, state: TrainingState) -> None:
         """Writes all rows so far."""
         content = io.StringIO(newline="")
-        table = csv.DictWriter(content, self.COLUMNS, lineterminator="\n")
+        table = csv.DictWriter(content, CurveRow._fields, lineterminator="\n")
         table.writeheader()
         table.writerows(state.curve)
         write_recorded(self.folder, {CURVES: content.getvalue().encode()})
         for logger in self.loggers:
             logger.flush()
+
+
+def read_curve_rows(path: Path) -> list[CurveRow]:
+    """The rows of a file that `Curves` wrote. OSError: it cannot be read; ValueError: it is malformed."""
+    with path.open(encoding="utf-8", newline="") as file:
+        try:
+            return [
+                CurveRow(
+                    float(row["epoch"]),
+                    int(row["step"]),
+                    *(float(row[column]) if row[column] else None for column in CurveRow._fields[2:]),
+                )
+                for row in csv.DictReader(file)
+            ]
+        except (TypeError, LookupError, csv.Error) as error:
+            raise ValueError(str(error)) from None

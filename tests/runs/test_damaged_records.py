@@ -13,6 +13,8 @@ from seq2seq_attn.runs.folder import changed_surroundings, is_run
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.training import CURVES
 
+HEADER = b"epoch,step,train_loss,validation_loss,validation_score\n"  # of the log
+
 
 @pytest.fixture
 def run(grid, train_once, tmp_path):
@@ -42,8 +44,8 @@ def test_a_damaged_record_is_refused_by_name_or_read(run, name):
 
 
 @pytest.mark.parametrize("content", [
-    b"\xff\n", b"epoch,validation_loss\nx,1\n", b"epoch,validation_loss\n1,x\n", b"step,validation_loss\n1,2\n",
-    b"epoch,validation_loss\n1,2,3,\x00\n,\n", b"epoch,validation_loss\n,7\n",
+    b"\xff\n", HEADER + b"x,1,,2,\n", HEADER + b"1,x,,2,\n", HEADER + b"1,1,,x,\n", HEADER + b"1,1,,2,x\n",
+    HEADER + b",1,,7,\n", HEADER + b"1\n", HEADER + b"1,1,,2,3,\x00\n,\n", b"step,validation_loss\n1,2\n",
 ])  # fmt: skip
 def test_a_damaged_log_is_refused_by_name(run, content):
     log = run / CURVES
