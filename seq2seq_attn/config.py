@@ -18,6 +18,7 @@ from seq2seq_attn.corpora.speech import SpeechConfig as SpeechConfig  # and that
 from seq2seq_attn.corpora.text_config import TextConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer, unknown_tokenizer
+from seq2seq_attn.evaluation.groups import BAND_ENDS
 from seq2seq_attn.evaluation.metrics import LOSS, Metric, find_metrics
 from seq2seq_attn.models.config import ModelConfig, default_model
 from seq2seq_attn.models.encoder import EncoderConfig
@@ -220,7 +221,7 @@ class DataConfig(Strict):
 
 
 class EvaluationConfig(ScoringOptions):
-    bands: tuple[PositiveInt, ...] = (10, 20, 30, 40, 50)  # upper ends of the source-length bands, in words
+    bands: tuple[PositiveInt, ...] = BAND_ENDS  # upper ends of the source-length bands, in words
     unit: str = "words"  # what reports call the words of a source of text, in the plural, as letters
 
     @property

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq_attn.analysis.word_alignment import token_attention
-from seq2seq_attn.config import EvaluationConfig
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, Links, format_links, read_gold
 from seq2seq_attn.evaluation.attention_weights import attention_entropy
 from seq2seq_attn.evaluation.corpus_scores import Expected
-from seq2seq_attn.evaluation.groups import Band, scores_by_length
+from seq2seq_attn.evaluation.groups import length_bands, scores_by_length
 from seq2seq_attn.evaluation.metrics import ForcedTest, score_forced, score_lines, score_translations, with_given_files
 from seq2seq_attn.files.checksums import checked, write_recorded
 from seq2seq_attn.files.lock import locked
@@ -118,7 +117,7 @@ def score_test(
     scores = score_translations(translations, expected, with_given_files(options.chosen, expected))
     counts = options.main.counts([translations], expected)
     if counts is not None:
-        scores["by_length"] = scores_by_length(counts, test_set.source_lengths, length_bands(options))
+        scores["by_length"] = scores_by_length(counts, test_set.source_lengths, length_bands(options.bands))
     forced_scores, attention = score_references(model, pairs, test_set.gold)
     return TestResult(scores | forced_scores | model.unknown_words(pairs).shares, translations, attention, expected)
 
@@ -148,9 +147,3 @@ def score_references(
     )
     entropies = [None if each is None else attention_entropy([each]) for each in weights]
     return score_forced(test), AttentionRecord(links, entropies)
-
-
-def length_bands(options: EvaluationConfig) -> list[Band]:
-    """One band up to each upper end, and one without an upper bound after the last."""
-    lows = [1, *(end + 1 for end in options.bands)]
-    return [Band(low, high) for low, high in zip(lows, (*options.bands, None), strict=True)]

@@ -18,7 +18,7 @@ from seq2seq_attn.corpora.languages import language_code, without_rules
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.corpus_scores import Expected, default_tokenizer
 from seq2seq_attn.evaluation.counts import CorpusCounts
-from seq2seq_attn.evaluation.groups import Band, scores_by_length
+from seq2seq_attn.evaluation.groups import Band, length_bands, scores_by_length
 from seq2seq_attn.evaluation.metrics import (
     METRICS,
     find_metrics,
@@ -116,7 +116,7 @@ def evaluate(
     scores = Scores(_mean_scores([score_translations(run, expected_lines, chosen) for run in ours]))
     counts, *others = [metrics[0].counts(runs, expected_lines) for runs in (ours, *theirs)]
     if counts is not None and sources is not None:
-        scores["by_length"] = scores_by_length(counts, [len(line.split()) for line in sources])
+        scores["by_length"] = scores_by_length(counts, [len(line.split()) for line in sources], length_bands())
     for other in others:
         if counts is not None and other is not None:
             scores |= _difference(counts, other)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from seq2seq_attn.analysis.scoring import length_bands
 from seq2seq_attn.comparison.arms import Arm, Scoring, differences, signatures
 from seq2seq_attn.comparison.breakdowns import by_length, where_arms_differ
 from seq2seq_attn.comparison.experiment import RunGrid
@@ -17,6 +16,7 @@ from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import alignment_error_rate, parse_links, trivial_error_rates
 from seq2seq_attn.evaluation.counts import CorpusCounts
+from seq2seq_attn.evaluation.groups import length_bands
 from seq2seq_attn.evaluation.metrics import METRICS, Metric, score_value
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, joint_interval, t_interval
@@ -66,7 +66,7 @@ def collect(
         arms=rows,
         comparisons=compared.comparisons[: len(with_baseline)],
         contrasts=compared.comparisons[len(with_baseline) :],
-        by_length=by_length(arms, test_set, length_bands(config.evaluation), config.source_unit),
+        by_length=by_length(arms, test_set, length_bands(config.evaluation.bands), config.source_unit),
         unit=config.source_unit,
         version=_distinct(provenance, "version"),
         commit=_distinct(provenance, "commit"),

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.counts import CorpusCounts
 
+BAND_ENDS = (10, 20, 30, 40, 50)  # upper ends of the bands of source lengths, in words
+
 
 @dataclass(frozen=True)
 class Band:
@@ -32,12 +34,13 @@ class Band:
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
 
 
-DEFAULT_BANDS = (Band(1, 10), Band(11, 20), Band(21, 30), Band(31, 40), Band(41, 50), Band(51, None))
+def length_bands(ends: Sequence[int] = BAND_ENDS, low: int = 1) -> list[Band]:
+    """Bands from `low` on: one up to each of these upper ends, and one without an upper bound after the last."""
+    lows = [low, *(end + 1 for end in ends)]
+    return [Band(low, high) for low, high in zip(lows, (*ends, None), strict=True)]
 
 
-def scores_by_length(
-    counts: CorpusCounts, lengths: Sequence[int], bands: Sequence[Band] = DEFAULT_BANDS
-) -> list[dict[str, Any]]:
+def scores_by_length(counts: CorpusCounts, lengths: Sequence[int], bands: Sequence[Band]) -> list[dict[str, Any]]:
     """The scores of the sentences in each band of source lengths, as plain values for JSON.
 
     The counts of a band are summed, and the scores of sentences are not averaged. Bands without a sentence are left
@@ -81,9 +84,8 @@ def length_quantiles(lengths: Sequence[int], least: int, most: int = 5) -> list[
     ranked = sorted(lengths)
     for count in range(min(most, len(ranked) // least), 1, -1):
         ends = [ranked[math.ceil(len(ranked) * part / count) - 1] for part in range(1, count)]
-        lows = [ranked[0], *(end + 1 for end in ends)]
-        if lows == sorted(set(lows)):
-            bands = [Band(low, high) for low, high in zip(lows, (*ends, None), strict=True)]
+        if ends == sorted(set(ends)):
+            bands = length_bands(ends, ranked[0])
             if all(sum(length in band for length in lengths) >= least for band in bands):
                 return bands
     return []

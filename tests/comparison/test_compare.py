@@ -11,7 +11,6 @@ import yaml
 from counted import bleu, bleu_counts, chrf, chrf_counts, expected
 from toy_experiment import EXPERIMENT, write_toy_corpus
 
-from seq2seq_attn.analysis.scoring import length_bands
 from seq2seq_attn.comparison import breakdowns, collect, observe
 from seq2seq_attn.comparison.arms import Arm, Scoring
 from seq2seq_attn.comparison.collect import training_text
@@ -29,6 +28,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus
 from seq2seq_attn.evaluation.corpus_scores import lc_norm_tok
 from seq2seq_attn.evaluation.counts import chrf_counting
+from seq2seq_attn.evaluation.groups import length_bands
 from seq2seq_attn.evaluation.resampling import score_interval
 from seq2seq_attn.evaluation.significance import RunScores, holm, joint_interval, joint_test
 from seq2seq_attn.files.checksums import record
@@ -290,7 +290,7 @@ def test_length_quantiles_replace_bands_if_only_one_has_enough_sentences(grid, r
         sources = [f"{number}{' x' * (shortest - 1 + number % 4)}" for number in numbers]
         pairs, lengths = ParallelCorpus(sources, test_set.pairs.target), [len(line.split()) for line in sources]
         tested = test_set._replace(pairs=pairs, source_lengths=lengths)
-        found = breakdowns.by_length({"arm": arm}, tested, length_bands(run.config.evaluation))
+        found = breakdowns.by_length({"arm": arm}, tested, length_bands(run.config.evaluation.bands))
         return [(label, group.sentences) for label, group in zip(found.groups, found.arms["arm"], strict=True)]
 
     assert len(test_set.pairs) == 32

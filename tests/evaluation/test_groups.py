@@ -8,7 +8,7 @@ import pytest
 from counted import bleu, bleu_counts
 
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.evaluation.groups import Band, in_bands, in_thirds, length_quantiles, scores_by_length
+from seq2seq_attn.evaluation.groups import Band, in_bands, in_thirds, length_bands, length_quantiles, scores_by_length
 
 
 def test_a_band_includes_both_ends():
@@ -23,8 +23,8 @@ def test_an_empty_band_is_refused():
         Band(20, 11)
 
 
-def by_length(hypotheses, references, lengths, *bands, **options):
-    return scores_by_length(bleu_counts([hypotheses], references, **options), lengths, *bands)
+def by_length(hypotheses, references, lengths, bands, **options):
+    return scores_by_length(bleu_counts([hypotheses], references, **options), lengths, bands)
 
 
 def test_each_band_scores_its_own_sentences_as_one_corpus(references, spoil):
@@ -41,7 +41,7 @@ def test_bands_equal_a_computation_by_hand():
     # Two sentences of one band, 7 of 8 words right: n-gram precisions 7/8, 5/6, 3/4 and 1/2 over the pair.
     hypotheses = ["a b c d", "e f g x", "z z z z"]
     references = ["a b c d", "e f g h", "i j k l"]
-    short, long = by_length(hypotheses, references, [1, 10, 11])
+    short, long = by_length(hypotheses, references, [1, 10, 11], length_bands([10, 20]))
     score = pytest.approx(100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25)
     assert short == {"low": 1, "high": 10, "sentences": 2, "score": score}
     assert long == {"low": 11, "high": 20, "sentences": 1, "score": 0}
