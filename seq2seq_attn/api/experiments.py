@@ -64,7 +64,8 @@ def train(
         UserError: There is a mistake in the configuration or in the data, the loss is not finite, or another process
             trains in the folder.
     """
-    from seq2seq_attn.runs.folder import flat, refuse_folder, refuse_source
+    from seq2seq_attn.files.nested import flat
+    from seq2seq_attn.runs.folder import refuse_folder, refuse_source
 
     folder = Path(output)
     refuse_folder(folder)

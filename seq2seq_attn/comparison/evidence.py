@@ -23,6 +23,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import alignment_error_rate, format_links, parse_links
 from seq2seq_attn.evaluation.metrics import METRICS
 from seq2seq_attn.files.checksums import checked
+from seq2seq_attn.files.nested import leaves, mapped
 from seq2seq_attn.files.reading import digest, read_lines
 from seq2seq_attn.results.curves import Curve
 from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEvidence
@@ -113,11 +114,8 @@ def configuration(config: Config) -> dict[str, Any]:
 
 def portable(value: Any) -> Any:
     """The value with all paths below the working directory relative to it."""
-    if isinstance(value, dict):
-        return {key: portable(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [portable(each) for each in value]
-    return value.removeprefix(f"{Path.cwd()}{os.sep}") if isinstance(value, str) else value
+    here = f"{Path.cwd()}{os.sep}"
+    return mapped(value, lambda _, each: each.removeprefix(here) if isinstance(each, str) else each)
 
 
 def _files(config: Config) -> list[Path]:
@@ -221,7 +219,7 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
     test = read_test(files, source_words(grid.runs[0].config))
     again = [replace(arm, runs=[_to_score_again(run, test) for run in arm.runs]) for arm in evidence.arms]
     results = collect(grid, replace(evidence, arms=again), test, Scoring.of(grid.runs[0].config, test), say)
-    stored, found = (dict(_leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
+    stored, found = (dict(leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"
         for key in dict.fromkeys([*stored, *found])
@@ -274,18 +272,6 @@ def _named(evidence: Evidence) -> list[str]:
     tune = evidence.experiment.get("tune") or {}
     contrasts = evidence.experiment.get("contrasts") or ()
     return [evidence.experiment["baseline"], *(arm for pair in contrasts for arm in pair), *tune.get("arms", ())]
-
-
-def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """All numbers and texts with their keys."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _leaves(each, f"{key}.{name}" if key else name)
-    elif isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from _leaves(each, f"{key}[{number}]")
-    else:
-        yield key, value
 
 
 def _equal(stored: Any, found: Any) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from seq2seq_attn.files.json_files import STRICT
+from seq2seq_attn.files.nested import flat
 from seq2seq_attn.results.records import RecordFile
 
 
@@ -27,18 +28,10 @@ class Reproduction:
 
 def differing_keys(configurations: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Each `key.path` in which configurations differ, with its value in each; "" in one without the key."""
-    flat = [dict(_flat(values)) for values in configurations]
-    keys = dict.fromkeys(key for values in flat for key in values)
-    rows = {key: [values.get(key, "") for values in flat] for key in keys}
+    shown = [{k: "null" if v is None else str(v) for k, v in flat(values).items()} for values in configurations]
+    keys = dict.fromkeys(key for values in shown for key in values)
+    rows = {key: [values.get(key, "") for values in shown] for key in keys}
     return {key: row for key, row in rows.items() if len(set(row)) > 1}
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", "null" if value is None else str(value)
 
 
 REPRODUCTION = RecordFile("making.json", TypeAdapter(Reproduction))

@@ -24,6 +24,7 @@ from seq2seq_attn.corpora.tables import iterate_dataset, iterate_table
 from seq2seq_attn.corpora.text_config import SamplingConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.evaluation.alignment import GoldCorpus, iterate_gold_of, read_gold_of
+from seq2seq_attn.files.nested import mapped
 from seq2seq_attn.files.reading import read_lines
 from seq2seq_attn.runs import Say
 from seq2seq_attn.training.guided_alignment import CorpusLinks
@@ -33,11 +34,8 @@ SAMPLE_LENGTHS = (5, 7, 10, 14, 18, 24, 32, 50)  # source words
 
 def files_in(folder: Path, data: Any) -> Any:
     """The section `data` of a configuration with all its files in this folder."""
-    if isinstance(data, dict):
-        return {key: files_in(folder, each) for key, each in data.items()}
-    if isinstance(data, list):
-        return [files_in(folder, each) for each in data]
-    return str(folder / Path(data).name) if isinstance(data, str) else data  # all text in it is paths
+    # All text in it is paths.
+    return mapped(data, lambda _, value: str(folder / Path(value).name) if isinstance(value, str) else value)
 
 
 def read_pairs(files: PairFiles) -> ParallelCorpus:

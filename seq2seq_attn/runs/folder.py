@@ -20,6 +20,7 @@ from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS, checked, damaged, has_sums, read_sums, record, write_recorded
 from seq2seq_attn.files.json_files import load_values
 from seq2seq_attn.files.lock import LOCK, locked
+from seq2seq_attn.files.nested import flat
 from seq2seq_attn.files.plain import bounded, to_json
 from seq2seq_attn.files.reading import digest
 from seq2seq_attn.files.writing import PART, explained, remove_abandoned
@@ -274,11 +275,3 @@ def _changes(before: Config, now: Config) -> dict[str, tuple[Any, Any]]:
     old, new = (flat(run_values(each)) for each in (before, now))
     pairs = {key: (old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys())}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by their dotted keys, as in `training.optimizer.name`."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found

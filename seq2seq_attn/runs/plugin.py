@@ -19,6 +19,7 @@ from seq2seq_attn.attention.registry import list_file
 from seq2seq_attn.attention.user_code import file_sources, place_and_class
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked, read_sums
+from seq2seq_attn.files.nested import mapped
 from seq2seq_attn.strict import Strict
 from seq2seq_attn.strict.tagged import Tagged
 
@@ -121,13 +122,9 @@ def read_run_values(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _with_places(values: dict[str, Any], change: Callable[[str, str], str]) -> dict[str, Any]:
     """The values with every `file.py:Class` of the source, the model and the metrics replaced."""
 
-    def changed(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: changed(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [changed(each) for each in value]
+    def changed(_: str, value: Any) -> Any:
         file, part = place_and_class(value) if isinstance(value, str) else ("", "")
         return change(file, part) if file.endswith(".py") else value
 
     sections = "source", "model", "search", "evaluation"
-    return values | {key: changed(values[key]) for key in sections if key in values}
+    return values | {key: mapped(values[key], changed) for key in sections if key in values}

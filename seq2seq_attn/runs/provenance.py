@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +24,7 @@ from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.corpora.tables import digest_of_dataset
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import OPEN, load_values
+from seq2seq_attn.files.nested import leaves, mapped
 from seq2seq_attn.files.reading import digest
 from seq2seq_attn.ops.host import machine_memory, on_cuda
 from seq2seq_attn.runs.plugin import run_values
@@ -123,17 +124,7 @@ def config_content(config: Config) -> bytes:
 
 def data_files(config: Config) -> dict[str, Path]:
     """The files that a configuration names, by key, as in `data.train.source` and `data.test.references.0`."""
-    return dict(_paths(config.model_dump(), ""))
-
-
-def _paths(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Path]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _paths(value, f"{prefix}{key}.")
-        elif isinstance(value, (list, tuple)):
-            yield from _paths({str(number): each for number, each in enumerate(value)}, f"{prefix}{key}.")
-        elif isinstance(value, Path):
-            yield f"{prefix}{key}", value
+    return {key: value for key, value in leaves(config.model_dump()) if isinstance(value, Path)}
 
 
 def with_files_found(config: Config, folder: Path) -> Config:
@@ -150,18 +141,9 @@ def with_files_found(config: Config, folder: Path) -> Config:
     for above in folder.resolve().parents:
         found = {key: above / path for key, path in missing.items()}
         if all(map(Path.is_file, found.values())) and all(digest(found[key]) == recorded.get(key) for key in found):
-            data = parse(type(config.data), _with_paths(config.data.model_dump(), "data.", found))
-            return config.model_copy(update={"data": data})
+            values = mapped(config.data.model_dump(), found.get, "data")
+            return config.model_copy(update={"data": parse(type(config.data), values)})
     return config
-
-
-def _with_paths(values: Any, prefix: str, found: Mapping[str, Path]) -> Any:
-    """These values with other paths, by key as in `_paths`."""
-    if isinstance(values, dict):
-        return {key: _with_paths(each, f"{prefix}{key}.", found) for key, each in values.items()}
-    if isinstance(values, (list, tuple)):
-        return [_with_paths(each, f"{prefix}{number}.", found) for number, each in enumerate(values)]
-    return found.get(prefix.removesuffix("."), values)
 
 
 def dataset_digests(config: Config) -> dict[str, str]:
