@@ -5,20 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from seq2seq_attn.runs import messages
+
 if TYPE_CHECKING:
     from seq2seq_attn.evaluation.alignment import Agreement
 
-
-def say(text: str) -> None:
-    """Print a message to stderr: a warning, progress or the next step. Where stderr cannot be written, nothing."""
-    with suppress(OSError):
-        typer.echo(text, err=True)
+say = messages(silent=False)  # a warning, progress or the next step
 
 
 @contextmanager

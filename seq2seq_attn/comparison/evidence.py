@@ -30,8 +30,8 @@ from seq2seq_attn.results.evidence import EVIDENCE, ArmEvidence, Evidence, RunEv
 from seq2seq_attn.results.records import run_folder
 from seq2seq_attn.results.reproduction import differing_keys
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
-from seq2seq_attn.runs import Say
 from seq2seq_attn.runs import folder as run_files
+from seq2seq_attn.runs import messages
 from seq2seq_attn.runs.corpora import TestSet, read_test, source_words
 from seq2seq_attn.runs.plugin import class_files
 from seq2seq_attn.runs.provenance import data_files, made_with
@@ -196,7 +196,7 @@ class Recomputed(NamedTuple):
     values: int  # how many were compared
 
 
-def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
+def recompute(folder: Path) -> Recomputed:
     """Recomputes the results in a folder from the evidence beside them, and compares the two.
 
     Scores are those of the translations and the links. What needs the model is as the runs recorded it: COMET, the
@@ -218,7 +218,8 @@ def recompute(folder: Path, say: Say = lambda _: None) -> Recomputed:
         raise UserError(f"{folder / EVIDENCE}: the configuration has no data.test")
     test = read_test(files, source_words(grid.runs[0].config))
     again = [replace(arm, runs=[_to_score_again(run, test) for run in arm.runs]) for arm in evidence.arms]
-    results = collect(grid, replace(evidence, arms=again), test, Scoring.of(grid.runs[0].config, test), say)
+    scoring = Scoring.of(grid.runs[0].config, test)
+    results = collect(grid, replace(evidence, arms=again), test, scoring, messages(silent=True))
     stored, found = (dict(leaves(each.values())) for each in (Results.load(folder / RESULTS), results))
     differences = [
         f"{key}: {stored.get(key, 'nothing')} stored, {found.get(key, 'nothing')} recomputed"

@@ -52,11 +52,9 @@ def parse_links(line: str, place: str = "links") -> Gold:
     return Gold(frozenset(sure), frozenset(possible))
 
 
-def format_links(sure: Iterable[Link], possible: Iterable[Link] = ()) -> str:
-    """The links of one sentence pair as a line, sorted; those only in `possible` as `ipj`."""
-    certain = set(sure)
-    links = sorted(certain.union(possible))
-    return " ".join(f"{i}{'-' if (i, j) in certain else 'p'}{j}" for i, j in links)
+def format_links(links: Iterable[Link]) -> str:
+    """The links of one sentence pair as a line, sorted."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
 def read_gold(path: Path, sentences: int | None = None) -> GoldCorpus:

@@ -76,13 +76,13 @@ def in_bands(values: Sequence[int | None], bands: Mapping[str, Band]) -> list[Gr
     return [Group(label, [row for row, value in known if value in band]) for label, band in bands.items()]
 
 
-def length_quantiles(lengths: Sequence[int], least: int, most: int = 5) -> list[Band]:
-    """Up to `most` bands of about equally many sentences, at least `least` in each; none if two cannot be made.
+def length_quantiles(lengths: Sequence[int], least: int) -> list[Band]:
+    """Up to five bands of about equally many sentences, at least `least` in each; none if two cannot be made.
 
     The bounds are quantiles of the lengths; equal lengths stay together. The last band has no upper bound.
     """
     ranked = sorted(lengths)
-    for count in range(min(most, len(ranked) // least), 1, -1):
+    for count in range(min(5, len(ranked) // least), 1, -1):
         ends = [ranked[math.ceil(len(ranked) * part / count) - 1] for part in range(1, count)]
         if ends == sorted(set(ends)):
             bands = length_bands(ends, ranked[0])
@@ -91,27 +91,26 @@ def length_quantiles(lengths: Sequence[int], least: int, most: int = 5) -> list[
     return []
 
 
-def in_thirds(values: Sequence[float | None], digits: int = 2) -> list[Group]:
+def in_thirds(values: Sequence[float | None]) -> list[Group]:
     """Three groups of about equal size: to a, a to b, over b. No group if no sentence has a value.
 
-    The bounds a and b are the values at one and at two thirds of the ranks, rounded up to `digits` decimals, and belong
+    The bounds a and b are the values at one and at two thirds of the ranks, rounded up to two decimals, and belong
     to the group below; so the labels are exact. Equal values stay together, so groups may differ in size and be empty.
     """
     ranked = sorted(value for value in values if value is not None)
     if not ranked:
         return []
-    first, second = (_up(ranked[math.ceil(len(ranked) * part / 3) - 1], digits) for part in (1, 2))
+    first, second = (_up(ranked[math.ceil(len(ranked) * part / 3) - 1]) for part in (1, 2))
     limits = [(-math.inf, first), (first, second), (second, math.inf)]
     labels = [f"to {first:g}", f"{first:g} to {second:g}", f"over {second:g}"]
     # Rounded like the bounds: a mean of 1.3500000000000003 belongs below the bound 1.35.
-    rounded = [None if value is None else _up(value, digits) for value in values]
+    rounded = [None if value is None else _up(value) for value in values]
     return [
         Group(label, [row for row, value in enumerate(rounded) if value is not None and low < value <= high])
         for label, (low, high) in zip(labels, limits, strict=True)
     ]
 
 
-def _up(value: float, digits: int) -> float:
+def _up(value: float) -> float:
     # A value that exceeds a multiple only by a rounding error is not rounded up.
-    scale: int = 10**digits
-    return math.ceil(round(value * scale, 6)) / scale
+    return math.ceil(round(value * 100, 6)) / 100

@@ -206,16 +206,16 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value.tolist()
 
 
-def to_json(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
+def to_json(value: Any, *, indent: int | None = None) -> str:
     """The value (`plain`) as JSON that every parser reads, on one line unless there is an `indent`.
 
     A number that is not finite, which JSON does not have, becomes null.
     """
     value = plain(value)
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     except ValueError:
-        text = json.dumps(bounded(value), ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+        text = json.dumps(bounded(value), ensure_ascii=False, allow_nan=False, indent=indent)
     return text.translate(_SEPARATORS)
 
 

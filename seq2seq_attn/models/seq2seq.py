@@ -222,10 +222,6 @@ class Seq2Seq(nn.Module, ABC):
         """
         return []
 
-    def sources_read(self, memory: Memory) -> list[PreparedSource]:
-        """The prepared source of each of `contexts_that_read`, in the same order."""
-        return []
-
     def with_changed_weights(self, changes: Sequence[Change]) -> Seq2Seq:
         """A model that shares all parameters and decodes with its own and with changed attention weights side by side.
 

@@ -45,9 +45,9 @@ class TableCell(NamedTuple):
 NOTHING = TableCell("–")
 
 
-def number(value: float | None, form: str = ",", unit: str = "") -> TableCell:
+def number(value: float | None, form: str = ",") -> TableCell:
     """A cell with one number, which may be unknown."""
-    return NOTHING if value is None else TableCell(f"{value:{form}}{unit}", numbers=(value,))
+    return NOTHING if value is None else TableCell(f"{value:{form}}", numbers=(value,))
 
 
 class Column(NamedTuple):

@@ -82,7 +82,7 @@ def test_an_experiment_gives_a_table_a_conclusion_and_a_page(program, experiment
     (made / "results.json").write_text(json.dumps(values))
     found = program("report", made, "--recompute")
     assert found.code == 1
-    assert re.fullmatch(r"arms\[0\]\.scores\.bleu\.mean: [\d.]+ stored, [\d.]+ recomputed\n", found.out)
+    assert re.fullmatch(r"arms\.0\.scores\.bleu\.mean: [\d.]+ stored, [\d.]+ recomputed\n", found.out)
     assert re.fullmatch(r"1 of [\d,]+ values of comparisons/toy differ from the evidence\n", found.err)
 
     program(*compare, "--overwrite")

@@ -11,6 +11,8 @@ from seq2seq_attn.attention.checks import need_positive
 from seq2seq_attn.attention.scorer import Scorer
 from seq2seq_attn.attention.shapes import Keys, Prepared, Query, Scores
 
+SHORTEST = 1e-8  # of a vector that has a direction
+
 
 class Cosine(Scorer):
     """q · k / (|q| |k| τ) (Graves et al. 2014, eq. 5 and 6, with β = 1/τ).
@@ -44,11 +46,11 @@ class Cosine(Scorer):
         return torch.bmm(_unit(query), prepared.transpose(1, 2))
 
 
-def _unit(vectors: Tensor, smallest: float = 1e-8) -> Tensor:
-    """Vectors / their length; those shorter than `smallest` stay as they are.
+def _unit(vectors: Tensor) -> Tensor:
+    """Vectors / their length; those shorter than SHORTEST stay as they are.
 
-    Dividing by max(length, smallest) would be as safe from NaN, but would multiply the gradient of a zero
-    vector by 1 / smallest.
+    Dividing by max(length, SHORTEST) would be as safe from NaN, but would multiply the gradient of a zero
+    vector by 1 / SHORTEST.
     """
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors / torch.where(length > smallest, length, 1.0)
+    return vectors / torch.where(length > SHORTEST, length, 1.0)

@@ -117,6 +117,3 @@ class RecurrentSeq2Seq(EncoderDecoder):
     def contexts_that_read(self) -> list[Context]:
         context = self.decoder.context
         return [context] if context.reads_source else []
-
-    def sources_read(self, memory: Memory) -> list[PreparedSource]:
-        return [memory.source.prepared for _ in self.contexts_that_read()]

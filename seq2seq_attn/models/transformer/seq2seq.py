@@ -55,7 +55,3 @@ class TransformerSeq2Seq(EncoderDecoder):
 
     def contexts_that_read(self) -> list[Context]:
         return [context for context in self.decoder.contexts() if context.reads_source]
-
-    def sources_read(self, memory: Memory) -> list[PreparedSource]:
-        pairs = zip(self.decoder.contexts(), memory.source.prepared, strict=True)
-        return [source for context, source in pairs if context.reads_source]
