@@ -57,7 +57,7 @@ def searched_attention(model: TrainedModel, line: str, hypotheses: Sequence[Hypo
     found = []
     for hypothesis in hypotheses:
         weights: Any = hypothesis.weights
-        words = model.target_of(line).vocabulary.lookup_tokens(hypothesis.tokens)
+        words = model.target.given(line).vocabulary.lookup_tokens(hypothesis.tokens)
         tokens = [*words, END][: len(weights)]
         found.append(TargetAttention(tokens, hypothesis.score, weights.numpy()))
     return TokenAttention([*model.source_labels(line, found[0].weights.shape[1])] if found else [], found)

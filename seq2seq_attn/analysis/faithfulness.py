@@ -61,7 +61,7 @@ def faithfulness(
     if not model.fused.attends:
         raise UserError(NO_WEIGHTS)
     front_ends = model.source, model.target
-    targets = (model.target_of(line).encode(other) for line, other in zip(pairs.source, pairs.target, strict=True))
+    targets = (model.target.given(line).encode(other) for line, other in zip(pairs.source, pairs.target, strict=True))
     encoded = zip(model.source.items(pairs.source), targets, strict=True)
     filled = [
         pair for pair in encoded if all(side.length(item) > 0 for side, item in zip(front_ends, pair, strict=True))

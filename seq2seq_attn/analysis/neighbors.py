@@ -124,7 +124,7 @@ class StateIndex:
         for row, distance in _nearest(self.steps, vector, most):
             number = int(np.searchsorted(self.starts, row, side="right")) - 1
             pair, step = self._pair(number, distance), row - int(self.starts[number])
-            tokens = (*model.target_of(pair.source).pieces(pair.target), SPECIALS[EOS])
+            tokens = (*model.target.given(pair.source).pieces(pair.target), SPECIALS[EOS])
             found.append(pair._replace(step=step, token=tokens[step], tokens=tokens))
         return found
 
@@ -157,7 +157,7 @@ def find_neighbors(
         return index.nearest_sources(source_vectors(model.fused, sources)[0], most)
     if target is None:
         best = continuations(model, source, options=options)[0].tokens
-        tokens = model.target_of(source).vocabulary.lookup_indices(token for token in best if token != SPECIALS[EOS])
+        tokens = model.target.given(source).vocabulary.lookup_indices(token for token in best if token != SPECIALS[EOS])
     else:
         tokens = prefix_ids(model, source, target)
     if step > len(tokens):
@@ -184,7 +184,7 @@ def _compute(model: TrainedModel, folder: Path, say: Say) -> StateIndex | None:
     """Writes the files of an index. Returns None: Windows moves no file that is memory-mapped."""
     pairs, limit = read_pairs(model.config.data.train), model.config.data.max_length + 1
     sources = map(model.text_source("neighbors").encode, pairs.source)
-    targets = (model.target_of(line).encode(other) for line, other in zip(pairs.source, pairs.target, strict=True))
+    targets = (model.target.given(line).encode(other) for line, other in zip(pairs.source, pairs.target, strict=True))
     kept: list[tuple[int, Ids, Ids]] = []
     total = 0
     for line, (source, target) in enumerate(zip(sources, targets, strict=True)):

@@ -97,7 +97,7 @@ def decode_steps(
     if target is not None:
         if prefix:
             raise UserError("target and prefix: a given target is not searched for; give one of the two")
-        tokens = model.target_of(source).encode(target)
+        tokens = model.target.given(source).encode(target)
         if len(tokens) == 1:
             raise UserError("a blank target has no steps; give one with text, or none to search for it")
         model.require_steps(len(tokens), "this target")
@@ -140,7 +140,7 @@ def continuations(
     limit = rest.limit(len(item))
     model.require_steps(len(first) + limit, "this prefix and what follows it")
     (found,) = search(_StepByStep(model, source, interventions, first), [item], rest, collate=model.source.collate)
-    codec = model.target_of(source)
+    codec = model.target.given(source)
     best = []
     for each in found:
         if not math.isfinite(each.log_probability):
@@ -170,7 +170,7 @@ def refuse_rules(options: SearchOptions) -> None:
 
 def decoded(model: TrainedModel, source: str | Sequence[str], steps: Iterator[DecodedStep]) -> DecodedSteps:
     """The record of a translation with these steps."""
-    found, codec = tuple(steps), model.target_of(source)
+    found, codec = tuple(steps), model.target.given(source)
     states = next((len(step.weights) for step in found if step.weights is not None), None)
     return DecodedSteps(
         source_tokens(model, source, states),
@@ -207,7 +207,7 @@ def source_item(model: TrainedModel, source: str | Sequence[str]) -> Item:
 
 def prefix_ids(model: TrainedModel, source: str | Sequence[str], prefix: str | Sequence[str]) -> list[int]:
     """The ids of text, or tokens, with which the translation of a source begins. UserError: a token cannot be in it."""
-    codec = model.target_of(source)
+    codec = model.target.given(source)
     tokens = codec.pieces(prefix) if isinstance(prefix, str) else prefix
     return _known_ids(codec.vocabulary, tokens, "prefix")
 
@@ -251,7 +251,7 @@ class _StepByStep(Wrapper):
     ) -> None:
         super().__init__(model.fused)
         self.trained = model
-        self.vocabulary = model.target_of(source).vocabulary
+        self.vocabulary = model.target.given(source).vocabulary
         self.opened = IntervenedModel(self.inner)
         self.interventions = interventions
         items = [source_item(model, each) for each in (source, *other_sources(interventions))]

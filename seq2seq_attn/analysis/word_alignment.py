@@ -49,10 +49,10 @@ def token_attention(model: TrainedModel, source: str, target: str, layers: Itera
     """
     arrays: Any = tuple(layer.numpy() for layer in layers)
     targets, states = arrays[0].shape[1:]
-    of_source, of_target = model.source_words(source, states), model.target_of(source).word_indices(target)
+    of_source, of_target = model.source_words(source, states), model.target.given(source).word_indices(target)
     return CrossAttention(
         model.source_labels(source, states, is_cut=False),
-        tuple(model.target_of(source).labels(target)),
+        tuple(model.target.given(source).labels(target)),
         arrays,
         Words(tuple(model.source.words(source)), (*of_source, *[None] * (states - len(of_source)))),
         Words(tuple(target.split()), (*of_target, *[None] * (targets - len(of_target)))),

@@ -267,12 +267,12 @@ class Model:
         corpus, trained = corpus_of(pairs), averaged(self, ensemble)
         trained.require_short(corpus.source, corpus.target)
         forced = trained.force(corpus.source, corpus.target, progress)
-        target_of = self.trained.target_of
+        codec_for = trained.target.given
         return PairScores(
             PairScore(source, target, None, None, None)
             if each is None
             else PairScore(
-                source, target, each.total, [*target_of(source).pieces(target), END], each.log_probabilities.tolist()
+                source, target, each.total, [*codec_for(source).pieces(target), END], each.log_probabilities.tolist()
             )
             for source, target, each in zip(corpus.source, corpus.target, forced, strict=True)
         )

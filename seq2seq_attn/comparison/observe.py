@@ -198,7 +198,7 @@ def _map(
 
 def _segmentation(model: TrainedModel, pairs: ParallelCorpus, lines: Sequence[int]) -> Segmentation:
     sources = [pairs.source[line] for line in lines]
-    targets = [(model.target_of(pairs.source[line]), pairs.target[line]) for line in lines]
+    targets = [(model.target.given(pairs.source[line]), pairs.target[line]) for line in lines]
     return Segmentation(
         tuple(tuple(model.source.labels(line)) for line in sources),
         tuple(tuple(codec.labels(line)) for codec, line in targets),

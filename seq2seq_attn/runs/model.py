@@ -241,16 +241,12 @@ class TrainedModel:
         line = SourceLine.of(source).source
         replaced = self._replacements(source, hypothesis, options)
         stand_ins = [each.text for each in replaced]
-        text = self.target_of(line).decode(hypothesis.tokens, stand_ins)
+        text = self.target.given(line).decode(hypothesis.tokens, stand_ins)
         if options.casing is not None:
             placed = self.target.placeholders.values(line)
             kept = (*stand_ins, *placed, *self.target.tokenizer.protected, SPECIALS[UNK])
             text = cased_as(self.text_source("search.casing").read(line), text, kept)
         return text, replaced
-
-    def target_of(self, source: str | Sequence[str]) -> Codec:
-        """The codec of the target for a source, text or a list of tokens (`Codec.given`)."""
-        return self.target.given(source)
 
     def _replacements(
         self, source: str | SourceLine, hypothesis: Hypothesis, options: SearchOptions
@@ -369,7 +365,7 @@ class TrainedModel:
         progress: Progress | None,
     ) -> list[_Found | None]:
         """The results of a method of forced decoding for the pairs with text on both sides, and None for the others."""
-        encoded = (self.target_of(source).encode(target) for source, target in zip(sources, targets, strict=True))
+        encoded = (self.target.given(source).encode(target) for source, target in zip(sources, targets, strict=True))
         pairs = list(zip(numbered(self.source.items(sources)), encoded, strict=True))
         filled = [
             index

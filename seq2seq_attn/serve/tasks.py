@@ -74,7 +74,7 @@ class ServedModel:
 
     def text(self, source: str | Sequence[str], tokens: Sequence[str]) -> str:
         """The text of these tokens of a translation of a source."""
-        target = self.model.trained.target_of(source)
+        target = self.model.trained.target.given(source)
         return target.decode(target.vocabulary.lookup_indices(tokens))
 
     def about(self) -> dict[str, Any]:
