@@ -10,12 +10,17 @@ from sacrebleu import BLEU
 from seq2seq_attn.comparison.experiment import Experiment, read_experiment
 from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.strict import Strict, dump, load, merge, override, parse
+from seq2seq_attn.runs.warm_start import read_configuration
+from seq2seq_attn.strict import Strict, dump, merge, override, parse, read_yaml
 from seq2seq_attn.strict.keys import json_schema
 
 ROOT = Path(__file__).parents[1]
 FILES = {"source": "a", "target": "b"}
 LEAST = {"data": {"train": FILES, "validation": FILES}}
+
+
+def read(path, overrides=()):
+    return read_configuration(read_yaml(path), overrides, path)
 
 
 def refused(**change):
@@ -133,7 +138,7 @@ def test_a_wrong_override_is_blamed_on_the_command_line(tmp_path, override, mess
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(LEAST))
     with pytest.raises(UserError) as error:
-        load(Config, path, ["training.max_epochs=2", override, "seed=3"])
+        read(path, ["training.max_epochs=2", override, "seed=3"])
     assert str(error.value).startswith("command line: ")
     assert message in str(error.value)
     assert "mine.yaml" not in str(error.value)
@@ -145,15 +150,15 @@ def test_a_mistake_in_a_file_is_blamed_on_the_file_whatever_the_overrides(tmp_pa
     files = [f"data.{part}.{side}=x" for part in ("train", "validation") for side in ("source", "target")]
     for overrides in (files, [*files, "training.patience=5"], [*files, "training.max_epochs=2"]):
         with pytest.raises(UserError, match=r"mine\.yaml:2: training\.batch_size = 0"):
-            load(Config, path, overrides)
-    assert load(Config, path, [*files, "training.batch_size=4"]).training.batch_size == 4
+            read(path, overrides)
+    assert read(path, [*files, "training.batch_size=4"]).training.batch_size == 4
 
 
 def test_a_key_at_the_wrong_depth_of_a_file_is_named_with_its_place(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(LEAST) + "encoder: {hidden_size: 5}\n")
     with pytest.raises(UserError, match=r"mine\.yaml:6: .*'encoder\.hidden_size' \(did you mean 'model\.encoder\.hid"):
-        load(Config, path)
+        read(path)
 
 
 def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
@@ -161,7 +166,7 @@ def test_a_mistake_in_a_file_names_file_and_line(tmp_path):
     path.write_text(yaml.safe_dump(LEAST) + "training:\n  batch_size: 8\n  precison: bf16\n")
     line = path.read_text().splitlines().index("  precison: bf16") + 1
     with pytest.raises(UserError, match=rf"mine\.yaml:{line}: unknown key 'training\.precison'.*'training\.precision'"):
-        load(Config, path)
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -258,12 +263,12 @@ def test_a_file_without_a_configuration_is_refused(tmp_path, content, message):
     path = tmp_path / "mine.yaml"
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
-        load(Config, path)
+        read(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match=r"none\.yaml: no such file"):
-        load(Config, tmp_path / "none.yaml")
+        read(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from printed import PAGES, ROOT, blocks, check_command, commands, help_examples,
 
 from seq2seq_attn.attention import Attention, scorer_class
 from seq2seq_attn.cli.app import app
-from seq2seq_attn.comparison.experiment import Experiment, make_grid
+from seq2seq_attn.comparison.experiment import Experiment, experiment_grid
 from seq2seq_attn.config import Config
 from seq2seq_attn.models.recurrent.decoders import DecoderConfig
 from seq2seq_attn.results.records import slug
@@ -54,8 +54,7 @@ def test_a_printed_configuration_is_valid(block):
         values = yaml.safe_load(before[-1].text) | values
     if "arms" in values:
         base = next(each for each in EVERY if each.language == "yaml" and each.name == values["base"])
-        experiment = parse(Experiment, values)
-        grid = make_grid(experiment, dict.fromkeys(experiment.arms, yaml.safe_load(base.text)))
+        grid = experiment_grid(values | {"base": yaml.safe_load(base.text)})
         assert len(grid.runs) == len(values["arms"]) * len(values["seeds"])
     else:
         parse(Config, values)

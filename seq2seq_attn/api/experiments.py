@@ -262,20 +262,10 @@ def demo(
     Raises:
         UserError: The folder contains something else.
     """
-    from seq2seq_attn.api.comparison import Comparison
-    from seq2seq_attn.comparison.compare import demo as run_demo
-    from seq2seq_attn.comparison.launchers import find_launcher
+    from seq2seq_attn.comparison.demo import demo_grid
 
-    place = Path(output) if output is not None else COMPARISONS / ("demo-quick" if quick else "demo")
-    results = run_demo(
-        place,
-        quick,
-        if_exists=if_exists,
-        launcher=find_launcher("local", jobs, place / RUNS),
-        command=command,
-        **_progress(silent),
-    )
-    return Comparison(results, place).write()
+    place = output if output is not None else COMPARISONS / ("demo-quick" if quick else "demo")
+    return compare(demo_grid(quick), place, jobs=jobs, if_exists=if_exists, silent=silent, command=command)
 
 
 def _progress(silent: bool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from seq2seq_attn.analysis.word_alignment import align_by_eflomal, eflomal_progr
 from seq2seq_attn.comparison.arms import Scoring
 from seq2seq_attn.comparison.collect import collect
 from seq2seq_attn.comparison.evidence import configuration, gather, known_settings, read_run, reusable
-from seq2seq_attn.comparison.experiment import ArmRun, Experiment, RunGrid, make_grid, with_settings
+from seq2seq_attn.comparison.experiment import ArmRun, RunGrid, with_settings
 from seq2seq_attn.comparison.launchers import Launcher, On
 from seq2seq_attn.comparison.match_parameters import match_parameters
 from seq2seq_attn.comparison.observe import observe
@@ -23,7 +23,6 @@ from seq2seq_attn.comparison.progress import Row, RunProgress, run_progress
 from seq2seq_attn.comparison.schedule import IfDone, complete_all, is_complete, refuse_others
 from seq2seq_attn.comparison.tuning import known_trials, search_settings
 from seq2seq_attn.config import TestFiles
-from seq2seq_attn.corpora.embedded import TOM_AND_JERRY, TOM_AND_JERRY_SHORT
 from seq2seq_attn.errors import FailedError, UserError, one_line
 from seq2seq_attn.evaluation.alignment import format_links, symmetrize
 from seq2seq_attn.files.checksums import SUMS
@@ -36,9 +35,8 @@ from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.cache import CACHE_FOLDER, Cache
-from seq2seq_attn.runs.corpora import TestSet, files_in, read_test, source_words
+from seq2seq_attn.runs.corpora import TestSet, read_test, source_words
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, read_config, refuse_folder
-from seq2seq_attn.strict import load, merge, read_yaml
 
 
 def compare(
@@ -242,43 +240,3 @@ def _reproduction(grid: RunGrid, command: str) -> Reproduction:
     """Question, command and configurations."""
     configurations = {arm: configuration(group[0].config) for arm, group in grid.arms()}
     return Reproduction(grid.experiment.question, command, configurations)
-
-
-def demo(
-    folder: Path,
-    quick: bool = False,
-    *,
-    if_exists: IfDone = "resume",
-    launcher: Launcher | None = None,
-    command: str = "seq2seq-attn demo",
-    say: Say = lambda _: None,
-    bar: bool | None = True,
-) -> Results:
-    """Trains and compares the arms of `demo.yaml`, or two of them briefly; writes everything into `folder`.
-
-    An interrupted demo continues where it stopped; a finished one recomputes its results from its runs. The other
-    arguments are those of `compare`.
-    """
-    claim(folder, _demo(quick).name)  # before its corpus is written
-    with locked(folder, wait=True):
-        grid = demo_grid(folder, quick)
-    return compare(grid, folder, if_exists=if_exists, launcher=launcher, command=command, say=say, bar=bar)
-
-
-def demo_grid(folder: Path, quick: bool = False) -> RunGrid:
-    """The runs of the demo, on a corpus in the package."""
-    experiment = _demo(quick)
-    if isinstance(experiment.base, Path):
-        raise UserError("demo.yaml must contain its base configuration, not the path of one")
-    corpus = TOM_AND_JERRY_SHORT if quick else TOM_AND_JERRY
-    base = merge(experiment.base, {"data": files_in(corpus, experiment.base["data"])})
-    return make_grid(experiment, dict.fromkeys(experiment.arms, base))
-
-
-def _demo(quick: bool) -> Experiment:
-    folder = Path(__file__).parent
-    experiment, shorter = load(Experiment, folder / "demo.yaml"), read_yaml(folder / "demo-quick.yaml")
-    if not quick:
-        return experiment
-    arms = {arm: merge(experiment.arms[arm], shorter["changes"]) for arm in shorter["arms"]}
-    return experiment.model_copy(update={"name": f"{experiment.name}-quick", "arms": arms, "note": shorter["note"]})

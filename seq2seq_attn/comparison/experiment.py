@@ -26,7 +26,6 @@ from seq2seq_attn.strict import (
     override,
     parse,
     parse_overridden,
-    parse_values,
     read_yaml,
 )
 
@@ -214,7 +213,7 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
     values = _with_mappings(values)
     if SEEDS in map(overridden_key, own) and isinstance(values.get("arms"), Mapping):
         values["arms"] = {arm: _without(SEEDS, change) for arm, change in values["arms"].items()}
-    experiment = parse_values(Experiment, values, own, path)
+    experiment = parse_overridden(own, lambda given: parse(Experiment, override(values, given), path))
 
     def base_of(arm: str) -> dict[str, Any]:
         given = experiment.base_of(arm)
@@ -228,11 +227,11 @@ def experiment_grid(values: Mapping[str, Any], path: Path | None = None, overrid
     bases = {arm: base_of(arm) for arm in experiment.arms}
     return parse_overridden(
         [each for each in overrides if each not in own],
-        lambda given: make_grid(experiment, {arm: override(each, given) for arm, each in bases.items()}, path),
+        lambda given: _make_grid(experiment, {arm: override(each, given) for arm, each in bases.items()}, path),
     )
 
 
-def make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], path: Path | None = None) -> RunGrid:
+def _make_grid(experiment: Experiment, bases: Mapping[str, Mapping[str, Any]], path: Path | None = None) -> RunGrid:
     """Arms x seeds. `bases` are the configurations that the arms change, by the name of the arm.
 
     UserError: a configuration is invalid, or arms are not scored alike; all are checked before any run is trained.

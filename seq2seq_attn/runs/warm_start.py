@@ -32,7 +32,11 @@ SECTIONS = ("source", "text", "model")  # which the new configuration takes from
 def read_configuration(
     values: Mapping[str, Any], overrides: Sequence[Override] = (), path: Path | None = None
 ) -> Config:
-    """The configuration of a training, as `parse_values`; completed by that of the run that it starts from."""
+    """The configuration of a training, with overrides, completed by that of the run that it starts from.
+
+    UserError, in one line, for the first mistake: in the file `path` with its line, or as one of the command line if it
+    comes from an override.
+    """
     return parse_overridden(overrides, lambda given: parse(Config, completed(override(values, given)), path))
 
 

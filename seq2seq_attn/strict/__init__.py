@@ -9,13 +9,11 @@ from seq2seq_attn.strict.reading import (
     ConfigError,
     Override,
     dump,
-    load,
     merge,
     overridden_key,
     override,
     parse,
     parse_overridden,
-    parse_values,
     read_yaml,
 )
 from seq2seq_attn.strict.records import Layers, Seed, Size, Strict, checked_number
@@ -29,13 +27,11 @@ __all__ = [
     "Strict",
     "checked_number",
     "dump",
-    "load",
     "merge",
     "overridden_key",
     "override",
     "parse",
     "parse_overridden",
-    "parse_values",
     "read_yaml",
     "wanted",
 ]

@@ -43,22 +43,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return values
 
 
-def load(record: type[Record], path: Path, overrides: Iterable[str] = ()) -> Record:
-    """A record from a YAML file, with `key.path=value` overrides.
-
-    Raises UserError, in one line, for the first mistake: with file and line, or as one of the command line if it comes
-    from an override.
-    """
-    return parse_values(record, read_yaml(path), list(overrides), path)
-
-
-def parse_values(
-    record: type[Record], values: Mapping[str, Any], overrides: Sequence[Override], path: Path | None = None
-) -> Record:
-    """As `load`, for values that were read from a file or given in Python."""
-    return parse_overridden(overrides, lambda given: parse(record, override(values, given), path))
-
-
 def parse_overridden(overrides: Sequence[Override], parse: Callable[[Sequence[Override]], Parsed]) -> Parsed:
     """What `parse` makes of the overrides; its ConfigError is blamed on the command line if an override causes it.
 
@@ -90,7 +74,7 @@ def parse(record: type[Record], values: Mapping[str, Any], path: Path | None = N
 
 
 def dump(record: Strict | Mapping[str, Any]) -> str:
-    """The record as YAML, defaults included; `load` reads it back to an equal record. Plain values stay as they are."""
+    """The record as YAML, defaults included, which is read back to an equal record. Plain values stay as they are."""
     values = record.model_dump(mode="json") if isinstance(record, Strict) else dict(record)
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 

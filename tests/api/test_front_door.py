@@ -17,7 +17,8 @@ from seq2seq_attn.api import model as model_file
 from seq2seq_attn.cli import data
 from seq2seq_attn.cli.app import app
 from seq2seq_attn.config import Config
-from seq2seq_attn.strict import load
+from seq2seq_attn.runs.warm_start import read_configuration
+from seq2seq_attn.strict import read_yaml
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -89,7 +90,7 @@ def test_a_wrong_override_reads_as_on_the_command_line(overrides, typed, backwar
     with pytest.raises(s2s.UserError) as python:
         s2s.train(file, tmp_path / "run", **overrides)
     with pytest.raises(s2s.UserError) as command:
-        load(Config, file, [typed])
+        read_configuration(read_yaml(file), [typed], file)
     assert str(python.value) == str(command.value).replace("command line: ", "override: ")
     assert not (tmp_path / "run").exists()
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import seq2seq_attn as s2s
 from seq2seq_attn.attention import Additive, Attention, Dot, Scorer
 from seq2seq_attn.cli import main
 from seq2seq_attn.comparison import compare as comparison_file
+from seq2seq_attn.comparison import demo as demo_file
 from seq2seq_attn.comparison.experiment import experiment_grid
 
 
@@ -160,14 +162,14 @@ def test_the_demo_returns_its_comparison_and_the_command_shows_it(backwards, tmp
     values = {"name": "tom-and-jerry-quick", "baseline": "distracted", "arms": arms, "base": backwards[1]}
     grid = experiment_grid(values, None, list(changes.items()))
     asked = []
-    monkeypatch.setattr(comparison_file, "demo_grid", lambda folder, quick: asked.append((str(folder), quick)) or grid)
+    monkeypatch.setattr(demo_file, "demo_grid", lambda quick: asked.append(quick) or grid)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(comparison_file, "eflomal_program", lambda: None)  # its links are drawn at random
 
     found = s2s.demo(quick=True, silent=True)
     assert capfd.readouterr() == ("", "")
-    assert asked == [("comparisons/demo-quick", True)]
+    assert (asked, found.folder) == ([True], Path("comparisons/demo-quick"))
     assert [arm.name for arm in found.results.arms] == ["distracted", "attention"]
     assert found.report in found.files
     assert found.report.exists()

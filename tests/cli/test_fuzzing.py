@@ -28,7 +28,8 @@ from seq2seq_attn.results.evidence import Evidence
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.folder import read_metrics
 from seq2seq_attn.runs.model import TrainedModel
-from seq2seq_attn.strict import load, override, parse
+from seq2seq_attn.runs.warm_start import read_configuration
+from seq2seq_attn.strict import override, parse, read_yaml
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "capacity" / "results"
 
@@ -103,7 +104,8 @@ class World:
         return self.folder / name
 
     def read_config(self, content: bytes) -> None:
-        load(Config, self.write("config.yaml", content))
+        path = self.write("config.yaml", content)
+        read_configuration(read_yaml(path), path=path)
 
     def read_values(self, changes: list[tuple[str, object]]) -> None:
         parse(Config, override(self.values, changes))

@@ -6,14 +6,12 @@ import yaml
 from seq2seq_attn.comparison.compare import compare
 from seq2seq_attn.comparison.experiment import read_experiment
 from seq2seq_attn.comparison.match_parameters import match_parameters, parameter_counter, with_decoder_size
-from seq2seq_attn.config import Config
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.report.table import markdown
 from seq2seq_attn.runs.cache import Cache
-from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.folder import read_config, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
-from seq2seq_attn.strict import load
 
 
 @pytest.fixture
@@ -134,7 +132,7 @@ def test_a_widened_arm_is_trained_resumed_and_shown_like_any_other(tmp_path, val
     results = compare(grid, tmp_path / "mine")
     folder = tmp_path / "mine" / "runs" / grid.runs[0].folder
 
-    config = load(Config, folder / "config.yaml")
+    config = read_config(folder)
     size = config.model.decoder.hidden_size
     wide, attention = results.arms
     assert size > grid.runs[0].config.model.decoder.hidden_size

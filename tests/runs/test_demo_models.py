@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 
 import seq2seq_attn as s2s
-from seq2seq_attn.comparison.compare import demo_grid
+from seq2seq_attn.comparison.demo import demo_grid
 from seq2seq_attn.config import PairFiles
 from seq2seq_attn.corpora.embedded import TOM_AND_JERRY
 from seq2seq_attn.errors import UserError
@@ -131,9 +131,9 @@ def test_a_user_without_a_home_folder_translates(monkeypatch):
     assert s2s.load("demo").translate(SENTENCES[:1]).sentences == TRANSLATED[:1]
 
 
-def test_two_of_them_are_arms_of_the_demo_trained_on_sentences_of_all_lengths(tmp_path):
+def test_two_of_them_are_arms_of_the_demo_trained_on_sentences_of_all_lengths():
     all_lengths = {"data": {"max_training_length": None}, "training": {"max_epochs": 8, "monitor": "loss"}}
     all_lengths |= {"text": {"match_known_forms": True}}  # for what users type; the corpus has known words only
-    arms = {run.arm: run.config.model_dump(mode="json") for run in demo_grid(tmp_path).runs}
+    arms = {run.arm: run.config.model_dump(mode="json") for run in demo_grid().runs}
     for name, arm in ("attention", "additive attention"), ("distracted", "distracted (C at every step)"):
         assert read_config(SHIPPED / name).model_dump(mode="json") == merge(arms[arm], all_lengths)

@@ -24,12 +24,12 @@ from seq2seq_attn.evaluation.metrics import Metric
 from seq2seq_attn.files.checksums import write_recorded
 from seq2seq_attn.runs import train as run_module
 from seq2seq_attn.runs.building import build_translator
-from seq2seq_attn.runs.folder import read_metrics, write_metrics
+from seq2seq_attn.runs.folder import read_config, read_metrics, write_metrics
 from seq2seq_attn.runs.lexicon import with_lexicon
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.runs.train import train
 from seq2seq_attn.saved import weights_content
-from seq2seq_attn.strict import load, override, parse
+from seq2seq_attn.strict import override, parse
 
 ONE_EPOCH = ("training.max_epochs=1",)
 
@@ -444,7 +444,7 @@ def test_another_learning_rate_needs_an_override_and_is_recorded_as_a_new_phase(
     assert said[0] == f"training: a new phase after step 10: {RATE}=0.001 (was 0.02)"
     sessions = json.loads((folder / "provenance.json").read_text())["sessions"]
     assert [each.get("phase") for each in sessions] == [None, {"step": 10, "changed": {RATE: [0.02, 0.001]}}]
-    assert load(Config, folder / "config.yaml").training.optimizer.learning_rate == 0.001
+    assert read_config(folder).training.optimizer.learning_rate == 0.001
     with pytest.raises(UserError, match=RATE):
         train(changed(config, max_epochs=4), folder, if_exists="resume")
 
