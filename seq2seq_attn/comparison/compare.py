@@ -1,4 +1,4 @@
-"""The comparison of an experiment: trains and tests the missing runs and writes the results. Also the demo."""
+"""The comparison of an experiment: trains and tests the missing runs and writes the results."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def compare(
     UserError: the folder contains a run, another comparison or other files, which stay unchanged; as in `reusable`; or
     no run is left to report on.
     """
-    runs = folder / RUNS
+    grid = grid.placed(runs := folder / RUNS)
     test = read_test(_test_files(grid), source_words(grid.runs[0].config))
     claim(folder, grid.experiment.name)
     grid = match_parameters(grid, Cache(runs / CACHE_FOLDER, say), say)
     missing, known, aligners = [], dict[tuple[str, int], RunEvidence](), None
     if evidence is None:
-        tuned, failed = search_settings(grid, runs, if_exists, launcher, say, bar)
+        tuned, failed = search_settings(grid, if_exists, launcher, say, bar)
         missing += [_missing(*each) for each in failed]
         whole, grid = grid, with_settings(grid, {arm: each.setting for arm, each in tuned.items()})
         missing += [_missing(run, "no trial of its settings finished") for run in whole.without(grid.runs).runs]
@@ -80,10 +80,10 @@ def compare(
         say(f"{len(known)} of {len(grid.runs)} runs are in {evidence}")
     own = grid._replace(runs=[run for run in grid.runs if (run.arm, run.seed) not in known])
     while True:
-        failed = complete_all(own.runs, runs, if_exists, launcher, say, bar)
+        failed = complete_all(own.runs, if_exists, launcher, say, bar)
         finished = own.without(each.run for each in failed)
-        with _all_locked(folder, [runs / run.folder for run in finished.runs]):
-            if not all(is_complete(run, runs) for run in finished.runs):
+        with _all_locked(folder, [run.place for run in finished.runs]):
+            if not all(map(is_complete, finished.runs)):
                 if_exists = "resume"  # another process has begun to overwrite them
                 continue
             missing += [_missing(*each) for each in failed]
@@ -92,13 +92,10 @@ def compare(
                 first = missing[0]
                 raise FailedError(f"{folder}: no run finished; {first.arm}, seed {first.seed}: {first.reason}")
             tested = {
-                arm: [
-                    known.get((arm, run.seed)) or read_run(runs / run.folder, run.seed, len(test.pairs))
-                    for run in group
-                ]
+                arm: [known.get((arm, run.seed)) or read_run(run.place, run.seed, len(test.pairs)) for run in group]
                 for arm, group in grid.arms()
             }
-            gathered = gather(grid, tested, aligners or _align(finished, runs, test, say), tuned, missing)
+            gathered = gather(grid, tested, aligners or _align(finished, test, say), tuned, missing)
             scoring = Scoring.of(grid.runs[0].config, test)
             results = collect(grid, gathered, test, scoring, say)
             results.save(folder / RESULTS)
@@ -108,7 +105,7 @@ def compare(
             observed = {arm for arm, group in grid.arms() if (arm, group[0].seed) in known}
             here = finished._replace(runs=[run for run in finished.runs if run.arm not in observed])
             translations = {arm: each[0].translations for arm, each in tested.items()}
-            observe(here, runs, test, folder, translations, scoring.of_sentences, evidence and evidence.parent)
+            observe(here, test, folder, translations, scoring.of_sentences, evidence and evidence.parent)
             REPRODUCTION.save(_reproduction(grid, command), folder)
             return results
 
@@ -118,19 +115,19 @@ def plan(grid: RunGrid, folder: Path, on: On = "local", evidence: Path | None = 
 
     UserError as by `compare`, for the folders and the evidence; nothing is written.
     """
-    runs = folder / RUNS
+    grid = grid.placed(runs := folder / RUNS)
     refuse_folder(folder)
     _refuse_other_contents(folder, grid.experiment.name)
     if evidence is None:
         known: dict[tuple[str, int], RunEvidence] = {}
-        trials = known_trials(grid, runs)
+        trials = known_trials(grid)
         exact = [run for run in grid.runs if grid.experiment.tune is None and not run.match_parameters]
     else:
         with TemporaryDirectory() as cache:
             grid = match_parameters(grid, Cache(Path(cache)))
         grid, _, known = _from_evidence(Evidence.load(evidence), evidence, grid)
         trials, exact = [], [run for run in grid.runs if (run.arm, run.seed) not in known]
-    refuse_others([*trials, *exact], runs)
+    refuse_others([*trials, *exact])
     rows = []
     for run in [*trials, *grid.runs]:
         place = str(run.folder)
@@ -138,9 +135,9 @@ def plan(grid: RunGrid, folder: Path, on: On = "local", evidence: Path | None = 
             progress, place = _at_end(before.curve), f"in {evidence}"
         else:
             # What another configuration will be trained with is not known yet, so what is there must be it.
-            run = run if run in [*trials, *exact] else _as_trained(run, runs)
-            progress = run_progress(runs / run.folder)
-            if is_complete(run, runs):
+            run = run if run in [*trials, *exact] else _as_trained(run)
+            progress = run_progress(run.place)
+            if is_complete(run):
                 progress = progress._replace(state="done")
         resources = {} if on == "local" else {"resources": run.resources.in_words(on)}
         rows.append(Row(run, progress, resources | {f"folder in {runs}": place}))
@@ -163,9 +160,9 @@ def _from_evidence(
     return grid, tuned, reusable(evidence, path, grid)
 
 
-def _as_trained(run: ArmRun, runs: Path) -> ArmRun:
+def _as_trained(run: ArmRun) -> ArmRun:
     """The run with the configuration in its folder, if there is one."""
-    return run._replace(config=read_config(runs / run.folder)) if is_run(runs / run.folder) else run
+    return run._replace(config=read_config(run.place)) if is_run(run.place) else run
 
 
 def _missing(run: ArmRun, reason: str) -> MissingRun:
@@ -184,11 +181,11 @@ def _all_locked(folder: Path, runs: Sequence[Path]) -> Iterator[None]:
         yield
 
 
-def _align(grid: RunGrid, runs: Path, test: TestSet, say: Say) -> dict[str, list[str]]:
+def _align(grid: RunGrid, test: TestSet, say: Say) -> dict[str, list[str]]:
     """The links of eflomal, if it is installed and there are gold links; it learns from the text of the first run."""
     if test.gold is None or not grid.runs or eflomal_program() is None:
         return {}
-    both = align_by_eflomal(runs / grid.runs[0].folder, test.pairs, say)
+    both = align_by_eflomal(grid.runs[0].place, test.pairs, say)
     links = [symmetrize(*pair) for pair in zip(both.forward, both.backward, strict=True)]
     return {"eflomal": [format_links(each) for each in links]}
 

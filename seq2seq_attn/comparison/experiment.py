@@ -168,14 +168,20 @@ class ArmRun(NamedTuple):
     arm: str
     seed: int
     config: Config
-    folder: Path  # relative to the folder of all runs
+    folder: Path  # relative to `runs`
     match_parameters: bool = False  # as requested; `match_parameters.py` widens `config`
     draw: Draw | None = None  # of its pictures of attention
     resources: Resources = Resources()
+    runs: Path = Path()  # the folder of all runs of a comparison
 
     @property
     def name(self) -> str:
         return f"{self.arm}, seed {self.seed}"
+
+    @property
+    def place(self) -> Path:
+        """The folder of the run, as the working directory sees it."""
+        return self.runs / self.folder
 
 
 class RunGrid(NamedTuple):
@@ -194,6 +200,10 @@ class RunGrid(NamedTuple):
         """The grid without the runs in these folders."""
         folders = {run.folder for run in runs}
         return self._replace(runs=[run for run in self.runs if run.folder not in folders])
+
+    def placed(self, runs: Path) -> RunGrid:
+        """The grid whose runs are in this folder."""
+        return self._replace(runs=[run._replace(runs=runs) for run in self.runs])
 
 
 def read_experiment(path: Path, overrides: Sequence[Override] = ()) -> RunGrid:

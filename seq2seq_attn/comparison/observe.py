@@ -93,7 +93,6 @@ class Observations:
 
 def observe(
     grid: RunGrid,
-    runs: Path,
     test_set: TestSet,
     output: Path,
     translations: Mapping[str, Sequence[str]],
@@ -103,12 +102,12 @@ def observe(
     """Writes attention.json, corpus_attention.json, examples.json and sentences.json into `output`.
 
     The last compares the given translations, of one run per arm, which `scoring` scores. The others cover the first run
-    of each arm in `grid`, whose folders are in `runs`, and other arms as far as these files in the folder `earlier` do,
+    of each arm in `grid`, and other arms as far as these files in the folder `earlier` do,
     those of a comparison on the same test set. Without any arm, attention.json is empty and these others are not
     written. Of sources that are not text, the examples alone are covered, with their pictures and sounds.
     """
     pairs = test_set.pairs
-    first = {arm: runs / group[0].folder for arm, group in grid.arms()}
+    first = {arm: group[0].place for arm, group in grid.arms()}
     known = Observations(earlier, translations.keys() - first.keys())
     is_text, examples = not known.seen, []
     if first:

@@ -80,15 +80,15 @@ def grid_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def messages_of(run: ArmRun, runs: Path) -> Path:
+def messages_of(run: ArmRun) -> Path:
     """The file with the messages of a run that was trained in a process of its own."""
-    return runs / f"{run.folder}.log"
+    return run.runs / f"{run.folder}.log"
 
 
 @contextmanager
-def messages_to_file(run: ArmRun, runs: Path) -> Iterator[None]:
+def messages_to_file(run: ArmRun) -> Iterator[None]:
     """Within the block, what this process writes to stderr is appended to the messages of the run."""
-    path = messages_of(run, runs)
+    path = messages_of(run)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         unbuffered = path.open("ab", buffering=0)  # so that no error waits for the end of the block
@@ -102,11 +102,11 @@ def messages_to_file(run: ArmRun, runs: Path) -> Iterator[None]:
 class GridProgress:
     """Passes on the messages of runs in other processes and, on a terminal, shows the grid. A context manager."""
 
-    def __init__(self, grid: Sequence[ArmRun], left: Sequence[ArmRun], runs: Path, say: Say) -> None:
-        """`left` are the runs that are not complete yet, in the folder `runs`."""
-        self.grid, self.runs, self.say = grid, runs, say
+    def __init__(self, grid: Sequence[ArmRun], left: Sequence[ArmRun], say: Say) -> None:
+        """`left` are the runs that are not complete yet."""
+        self.grid, self.say = grid, say
         self.ended = {run.folder: self._at_end(run, "done") for run in grid if run not in left}
-        self.read = {run.folder: _size(messages_of(run, runs)) for run in left}
+        self.read = {run.folder: _size(messages_of(run)) for run in left}
         self.console = Console(file=cast(IO[str], Stderr()))
         self.table = Live(
             get_renderable=self._table, console=self.console, auto_refresh=False, transient=True, redirect_stdout=False
@@ -135,7 +135,7 @@ class GridProgress:
             self.ended[run.folder] = self._at_end(run, state)
 
     def _at_end(self, run: ArmRun, state: State) -> RunProgress:
-        return run_progress(self.runs / run.folder)._replace(state=state)
+        return run_progress(run.place)._replace(state=state)
 
     def _watch(self) -> None:
         while not self.is_over.wait(INTERVAL):
@@ -150,7 +150,7 @@ class GridProgress:
                     self._pass_on_of(run)
 
     def _pass_on_of(self, run: ArmRun) -> None:
-        with suppress(OSError), messages_of(run, self.runs).open("rb") as file:
+        with suppress(OSError), messages_of(run).open("rb") as file:
             file.seek(self.read[run.folder])
             whole, newline, _ = file.read().rpartition(b"\n")
             self.read[run.folder] += len(whole) + len(newline)
@@ -180,7 +180,7 @@ class GridProgress:
     def _progress(self, run: ArmRun) -> RunProgress:
         if run.folder in self.ended:
             return self.ended[run.folder]
-        found = run_progress(self.runs / run.folder)
+        found = run_progress(run.place)
         return found if found.state == "running" else found._replace(state="waiting")
 
 

@@ -49,7 +49,6 @@ class _Attempt(NamedTuple):
 
 def complete_all(
     grid: Sequence[ArmRun],
-    runs: Path,
     if_exists: IfDone,
     launcher: Launcher | None,
     say: Say,
@@ -71,21 +70,21 @@ def complete_all(
     nothing is trained.
     """
     if if_exists == "overwrite":
-        delete_all(grid, runs)
+        delete_all(grid)
     else:
-        refuse_others(grid, runs)
+        refuse_others(grid)
     failed: list[FailedRun] = []
-    left = [run for run in grid if not is_complete(run, runs)]  # no process is started for the others
+    left = [run for run in grid if not is_complete(run)]  # no process is started for the others
     done = len(grid) - len(left)
     if done:
         say(f"{done} of {len(grid)} runs were done before")
     if not left:
         return failed
-    progress = None if launcher is None or bar is None else GridProgress(grid, left, runs, say)
+    progress = None if launcher is None or bar is None else GridProgress(grid, left, say)
     with progress or nullcontext():
         for waiting in (False, True):
             busy = []
-            for run, attempt in _attempts(left, runs, launcher, say, bar, waiting):
+            for run, attempt in _attempts(left, launcher, say, bar, waiting):
                 if progress is not None:
                     progress.end(run, "failed" if attempt.failure else None if attempt.busy else "done")
                 if attempt.busy is not None:
@@ -102,41 +101,40 @@ def complete_all(
     return failed
 
 
-def refuse_others(grid: Sequence[ArmRun], runs: Path) -> None:
+def refuse_others(grid: Sequence[ArmRun]) -> None:
     """UserError if the folder of a run holds another one, or a file that the run did not write."""
     for run in grid:
-        if is_trained(run, runs):
-            refuse_other_config(run.config, runs / run.folder)
+        if is_trained(run):
+            refuse_other_config(run.config, run.place)
         else:
-            may_resume(run.config, runs / run.folder, "resume")
+            may_resume(run.config, run.place, "resume")
 
 
-def delete_all(grid: Sequence[ArmRun], runs: Path) -> None:
+def delete_all(grid: Sequence[ArmRun]) -> None:
     """Deletes these runs, except those that another process is at work on. UserError as by `complete_all`."""
     for run in grid:
-        may_resume(run.config, runs / run.folder, "overwrite")
-    for folder in (runs / run.folder for run in grid):
-        with suppress(BusyError), locked(folder):
-            clear(folder)
+        may_resume(run.config, run.place, "overwrite")
+    for run in grid:
+        with suppress(BusyError), locked(run.place):
+            clear(run.place)
 
 
 def _attempts(
-    grid: Sequence[ArmRun], runs: Path, launcher: Launcher | None, say: Say, bar: bool | None, waiting: bool
+    grid: Sequence[ArmRun], launcher: Launcher | None, say: Say, bar: bool | None, waiting: bool
 ) -> Iterator[tuple[ArmRun, _Attempt]]:
     """One try for each run, in order of completion; `waiting` for other processes that are at work on one."""
     if launcher is None:
         for number, run in enumerate(grid, start=1):
             numbered = lambda text, n=number: say(f"[{n}/{len(grid)}] {text}")  # noqa: E731
-            yield run, _attempt(run, runs, numbered, bar, waiting)
+            yield run, _attempt(run, numbered, bar, waiting)
     elif grid:
-        work = partial(_attempt_elsewhere, runs.absolute(), Path.cwd(), loaded_plugins(), waiting)
-        for run, result in launcher.launch(work, grid, say):
+        work = partial(_attempt_elsewhere, Path.cwd(), loaded_plugins(), waiting)
+        for run, result in launcher.launch(work, [run._replace(runs=run.runs.absolute()) for run in grid], say):
             yield run, _Attempt(failure=result.reason) if isinstance(result, Ended) else result
 
 
 def _attempt(
     run: ArmRun,
-    runs: Path,
     say: Say,
     bar: bool | None,
     waiting: bool,
@@ -145,13 +143,13 @@ def _attempt(
     """Completes a run. Whatever prevents it becomes a reason, with a traceback through `say` if it is a defect."""
     try:
         prepare()
-        complete(run, runs, say, bar, wait=waiting)
+        complete(run, say, bar, wait=waiting)
     except BusyError as error:
         return _Attempt(busy=str(error))
     except UserError as error:
         return _Attempt(failure=str(error))
     except OSError as error:
-        return _Attempt(failure=f"{file_of(error, runs / run.folder)}: {error.strerror or error}")
+        return _Attempt(failure=f"{file_of(error, run.place)}: {error.strerror or error}")
     except MemoryError:
         return _Attempt(failure="memory ran out; lower training.batch_size, or train fewer runs in parallel")
     except Exception as error:
@@ -160,9 +158,7 @@ def _attempt(
     return _Attempt()
 
 
-def _attempt_elsewhere(
-    runs: Path, directory: Path, plugins: Sequence[Path], waiting: bool, run: ArmRun, threads: int
-) -> _Attempt:
+def _attempt_elsewhere(directory: Path, plugins: Sequence[Path], waiting: bool, run: ArmRun, threads: int) -> _Attempt:
     """An attempt in a process of its own, perhaps on another host, whose messages go to a file beside the run."""
 
     def prepare() -> None:
@@ -172,32 +168,32 @@ def _attempt_elsewhere(
         load_plugins(plugins)
 
     try:
-        with messages_to_file(run, runs):
-            return _attempt(run, runs, messages(silent=False), False, waiting, prepare)
+        with messages_to_file(run):
+            return _attempt(run, messages(silent=False), False, waiting, prepare)
     except KeyboardInterrupt:  # Ctrl-C does not reach workers, but somebody may end one of them
         return _Attempt(failure="its process was terminated")
 
 
-def is_trained(run: ArmRun, runs: Path) -> bool:
+def is_trained(run: ArmRun) -> bool:
     """Whether the training of a run has ended under its limits of epochs and patience; under higher ones it goes on."""
-    folder = runs / run.folder
-    return "training" in read_metrics(folder) and run_values(read_config(folder)) == run_values(run.config)
+    is_ended = "training" in read_metrics(run.place)
+    return is_ended and run_values(read_config(run.place)) == run_values(run.config)
 
 
-def is_complete(run: ArmRun, runs: Path) -> bool:
+def is_complete(run: ArmRun) -> bool:
     """Whether the run is trained, and tested if it has a test set: a trial is judged by its validation."""
-    tested = run.config.data.test is None or "test" in read_metrics(runs / run.folder)
-    return tested and is_trained(run, runs)
+    tested = run.config.data.test is None or "test" in read_metrics(run.place)
+    return tested and is_trained(run)
 
 
-def complete(run: ArmRun, runs: Path, say: Say, bar: bool | None = True, *, wait: bool = False) -> None:
+def complete(run: ArmRun, say: Say, bar: bool | None = True, *, wait: bool = False) -> None:
     """Trains and tests one run; skips what is already done. BusyError, unless `wait`: another process is at work."""
-    folder = runs / run.folder
+    folder = run.place
     with reserved(run.config, folder, "resume", wait=wait):
-        if is_complete(run, runs):
+        if is_complete(run):
             say(f"{run.name}: done by another process")
             return
-        if is_trained(run, runs):
+        if is_trained(run):
             model = TrainedModel.load(folder, device_type(run.config.training.accelerator))
         else:
             model = run_training.train(
@@ -207,8 +203,8 @@ def complete(run: ArmRun, runs: Path, say: Say, bar: bool | None = True, *, wait
                 if_exists="resume",
                 say=say,
                 bar=bar,
-                cache=runs / CACHE_FOLDER,
-                group=runs.resolve().parent.name,  # the folder of the comparison
+                cache=run.runs / CACHE_FOLDER,
+                group=run.runs.resolve().parent.name,  # the folder of the comparison
                 draw=run.draw,
             )
         if run.config.data.test is None:

@@ -38,7 +38,7 @@ FOLDER = Path("tuning")  # in the folder of all runs
 
 
 def search_settings(
-    grid: RunGrid, runs: Path, if_exists: IfDone, launcher: Launcher | None, say: Say, bar: bool | None = True
+    grid: RunGrid, if_exists: IfDone, launcher: Launcher | None, say: Say, bar: bool | None = True
 ) -> tuple[dict[str, Tuned], list[FailedRun]]:
     """The best setting of each tuned arm, and the trials that failed; trains those that are missing.
 
@@ -51,20 +51,20 @@ def search_settings(
     searches = _searches(grid)
     count = tune.sampler.count(tune.values)
     if if_exists == "overwrite":
-        delete_all([search.run(number, search.first.config) for search in searches for number in range(count)], runs)
+        delete_all([search.run(number, search.first.config) for search in searches for number in range(count)])
     failed = []
-    for trials in _batches(grid, searches, runs):
-        failed += complete_all(trials, runs, "resume", launcher, say, bar)
+    for trials in _batches(grid, searches):
+        failed += complete_all(trials, "resume", launcher, say, bar)
     found = {search.arm: tuned for search in searches if (tuned := search.found(say)) is not None}
     return found, failed
 
 
-def known_trials(grid: RunGrid, runs: Path) -> list[ArmRun]:
+def known_trials(grid: RunGrid) -> list[ArmRun]:
     """The trials whose settings are known already: all, unless the sampler waits for the scores of earlier ones."""
     found = []
-    for trials in _batches(grid, _searches(grid), runs):
+    for trials in _batches(grid, _searches(grid)):
         found += trials
-        if not all(is_complete(run, runs) for run in trials):
+        if not all(map(is_complete, trials)):
             break
     return found
 
@@ -74,7 +74,7 @@ def _searches(grid: RunGrid) -> list[_Search]:
     return [_Search(arm, group[0], tune) for arm, group in grid.arms() if tune and arm in tune.arms]
 
 
-def _batches(grid: RunGrid, searches: Sequence[_Search], runs: Path) -> Iterator[list[ArmRun]]:
+def _batches(grid: RunGrid, searches: Sequence[_Search]) -> Iterator[list[ArmRun]]:
     """The trials of all searches that are suggested at once; whoever asks for the next ones has trained these."""
     if not searches:
         return
@@ -85,7 +85,7 @@ def _batches(grid: RunGrid, searches: Sequence[_Search], runs: Path) -> Iterator
         batches = [search.suggest(grid, range(start, min(start + size, count))) for search in searches]
         yield [run for batch in batches for run in batch]
         for search, batch in zip(searches, batches, strict=True):
-            search.read(batch, runs)
+            search.read(batch)
 
 
 class _Search:
@@ -111,10 +111,10 @@ class _Search:
             batch.append(self.run(number, trial_of(self.first, setting, self.tune)))
         return batch
 
-    def read(self, batch: Sequence[ArmRun], runs: Path) -> None:
+    def read(self, batch: Sequence[ArmRun]) -> None:
         """Enters the scores of the last trials, once they are trained."""
         for trial, run in enumerate(batch, start=len(self.trials) - len(batch)):
-            best = read_metrics(runs / run.folder).get("training", {}).get("best")
+            best = read_metrics(run.place).get("training", {}).get("best")
             if best is not None and math.isfinite(best):
                 self.trials[trial] = self.trials[trial]._replace(score=run.config.monitored.sign * float(best))
 

@@ -116,7 +116,6 @@ def test_an_interruption_prints_the_command_that_continues(program, experiment, 
         signal.raise_signal(number)
 
     monkeypatch.setattr(compare, "compare", interrupted)
-    monkeypatch.setattr(compare, "demo", interrupted)
     arguments = [command, *([str(experiment / "experiment.yaml"), "--overwrite"] if command == "compare" else [])]
     monkeypatch.setattr(sys, "argv", ["/some where/seq2seq-attn", *arguments])
     before = signal.getsignal(signal.SIGTERM)

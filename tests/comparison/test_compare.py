@@ -355,11 +355,11 @@ def test_training_text_that_is_missing_or_differs_between_arms_is_reported_and_n
 @pytest.mark.slow
 def test_several_jobs_give_the_same_results_as_one(results, grid, tmp_path):
     """The second seed of each arm is trained again, in worker processes."""
-    again = [run for run in grid.runs if run.seed == 2]
+    again = [run for run in grid.placed(tmp_path / "mine" / "runs").runs if run.seed == 2]
     for run in again:
-        shutil.rmtree(tmp_path / "mine" / "runs" / run.folder)
+        shutil.rmtree(run.place)
     said = []
-    complete_all(again, tmp_path / "mine" / "runs", "resume", Local(2), said.append)
+    complete_all(again, "resume", Local(2), said.append)
     assert {line for line in said if "on the test set" in line} == {
         (tmp_path / "mine" / "runs" / f"{run.folder}.log").read_text().splitlines()[-1] for run in again
     }

@@ -55,13 +55,14 @@ def test_a_run_is_running_as_long_as_the_owner_of_its_lock_may_live(run, tmp_pat
 
 def test_messages_are_passed_on_once_and_the_table_has_all_runs(grid, run, tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "INTERVAL", 0.01)
-    _, second, third, _ = grid.runs
-    with messages_to_file(second, tmp_path):
+    runs = grid.placed(tmp_path).runs
+    _, second, third, _ = runs
+    with messages_to_file(second):
         print("of an earlier comparison", file=sys.stderr)
     said = []
-    with GridProgress(grid.runs, grid.runs[:3], tmp_path, said.append) as shown:
+    with GridProgress(runs, runs[:3], said.append) as shown:
         (tmp_path / run.folder / LOCK).write_text(f"{os.getpid()}\n{platform.node()}\n")
-        with messages_of(second, tmp_path).open("a") as file:
+        with messages_of(second).open("a") as file:
             file.write("ü: one\nnot yet")
             file.flush()
             while not said:
@@ -87,11 +88,12 @@ def test_of_the_lines_on_how_far_a_run_is_few_are_passed_on_and_all_others(grid,
     now = 0.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     said = []
-    shown = GridProgress(grid.runs, grid.runs[:1], tmp_path, said.append)
+    runs = grid.placed(tmp_path).runs
+    shown = GridProgress(runs, runs[:1], said.append)
     for epoch in range(1, 121):
         now += 30.0
         state = TrainingState(epoch=epoch, step=epoch, epoch_tokens=7, epoch_seconds=30.0)
-        with messages_to_file(grid.runs[0], tmp_path):
+        with messages_to_file(runs[0]):
             lines = ProgressLines("attention, seed 1", False, 0, 120, "BLEU")
             lines.show_validation(state, 2.5, {"loss": 2.25, "score": 7.5}, 120, is_last=True)
             lines.write(f"warning {epoch}")

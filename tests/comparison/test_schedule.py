@@ -66,7 +66,7 @@ def test_failed_runs_and_those_of_other_processes_are_not_done(grid, tmp_path, m
     attempts = [schedule._Attempt(failure="no memory"), schedule._Attempt(busy="in use"), *[schedule._Attempt()] * 3]
     monkeypatch.setattr(schedule, "_attempts", lambda runs, *_, **__: ((run, attempts.pop(0)) for run in runs))
     said = []
-    schedule.complete_all(grid.runs, tmp_path, "resume", Local(2), said.append)
+    schedule.complete_all(grid.placed(tmp_path).runs, "resume", Local(2), said.append)
     assert [line for line in said if "done" in line] == [f"{done} of 4 runs done" for done in (1, 2, 3)]
 
 

@@ -111,7 +111,7 @@ def test_a_setting_that_does_not_fit_an_arm_that_takes_it_from_others_is_refused
     tuned_values["tune"]["values"] = {"model.decoder.hidden_size": [5, 6]}
     monkeypatch.setattr("seq2seq_attn.comparison.tuning.complete_all", lambda *_: pytest.fail("trials are trained"))
     with pytest.raises(UserError, match=r"tune: arm 'mean': unknown key 'model\.decoder\.hidden_size'"):
-        search_settings(experiment_grid(tuned_values), tmp_path, "resume", None, print)
+        search_settings(experiment_grid(tuned_values).placed(tmp_path), "resume", None, print)
 
 
 CLIMBER = """
@@ -180,7 +180,7 @@ def test_a_search_suggests_from_the_scores_so_far_and_goes_on_as_if_it_had_not_b
     climbing, tmp_path, trials
 ):
     def search(folder, if_exists="resume"):
-        found, failed = search_settings(climbing, tmp_path / folder, if_exists, None, lambda _: None, None)
+        found, failed = search_settings(climbing.placed(tmp_path / folder), if_exists, None, lambda _: None, None)
         assert not failed
         return found
 

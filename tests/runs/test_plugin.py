@@ -156,8 +156,8 @@ def test_worker_processes_load_the_file_again(grid, code, tmp_path, monkeypatch)
     monkeypatch.chdir(code)  # named relative to the working folder
     runs = [
         run._replace(config=configured(override(run.config.model_dump(mode="json"), ["training.max_epochs=1"]), "."))
-        for run in grid.runs[2:4]
+        for run in grid.placed(tmp_path / "runs").runs[2:4]
     ]
-    complete_all(runs, tmp_path / "runs", "resume", Local(2), say=lambda _: None)
+    complete_all(runs, "resume", Local(2), say=lambda _: None)
     for run in runs:
-        assert TrainedModel.load(tmp_path / "runs" / run.folder).config.model.context.scorer.rank == 3
+        assert TrainedModel.load(run.place).config.model.context.scorer.rank == 3

@@ -106,7 +106,7 @@ def test_the_arms_of_a_comparison_are_drawn_and_one_without_attention_says_that_
     said = []
     for run in (given[0], given[2]):
         config = changed(run.config, "training.attention_pictures=1", "training.max_epochs=1")
-        complete(run._replace(config=config), tmp_path, said.append, None)
+        complete(run._replace(config=config, runs=tmp_path), said.append, None)
         log = str(tmp_path / run.folder / "log")
         assert EventAccumulator(log).Reload().Tags()["images"] == ["attention/1"] * (run.arm == "attention")
     without = [each for each in said if "attention_pictures" in each]

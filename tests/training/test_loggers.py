@@ -84,7 +84,7 @@ def test_the_arms_of_a_comparison_are_one_group_and_each_run_has_a_key_of_its_ow
     changes = [f"training.loggers=[{','.join(modules)}]", "training.max_epochs=1", "data.test=null"]
     for arm_run in (grid.runs[0], grid.runs[2]):
         config = parse(Config, override(arm_run.config.model_dump(mode="json"), changes))
-        complete(arm_run._replace(config=config), tmp_path / "toy" / "runs", lambda _: None, None)
+        complete(arm_run._replace(config=config, runs=tmp_path / "toy" / "runs"), lambda _: None, None)
     for name in ("wandb", "trackio"):
         options = [options for _, options in modules[name].of("init")]
         assert [each["group"] for each in options] == ["toy", "toy"]
