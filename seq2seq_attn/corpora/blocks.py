@@ -20,13 +20,15 @@ from pathlib import Path
 from typing import NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2seq_attn.corpora.codec import Codec
-from seq2seq_attn.corpora.encoded import EncodedLines
+from seq2seq_attn.corpora.encoded import EncodedLines, save_joined
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.errors import FailedError, UserError
-from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
+from seq2seq_attn.files.checksums import SUMS, has_sums, is_whole, record
 from seq2seq_attn.files.parent import end_with_parent
+from seq2seq_attn.files.writing import explained, writing
 
 LINES = 100_000  # of a block
 NAMED = 100  # of a block, where each line names a recording or an image
@@ -93,27 +95,37 @@ class EncodedBlock(NamedTuple):
         record(folder, [path.name for path in folder.glob("*.npy")])
 
 
-def _is_whole(folder: Path) -> bool:
-    """Whether a block is there as it was written."""
-    try:
-        return has_sums(folder) and not damaged(folder)
-    except (UserError, OSError):
-        return False
-
-
 class EncodedBlocks(NamedTuple):
-    """The items of all blocks of one corpus or several, block by block."""
+    """The items of one corpus or several, block by block; as one block, once they are joined in files."""
 
     source: Sequence[EncodedLines]
     target: Sequence[EncodedLines]
-    corpora: Sequence[int]  # whose block it is
+    sizes: NDArray[np.int64]  # the pairs of each corpus
 
     @classmethod
-    def of(cls, blocks: Iterable[Block], encode: Callable[[Block], EncodedBlock]) -> EncodedBlocks:
-        """The blocks encoded here and now, in memory."""
-        found = [(*encode(block), block.corpus) for block in blocks]
-        source, target, corpora = zip(*found, strict=True)
-        return cls(source, target, corpora)
+    def of(
+        cls, source: Sequence[EncodedLines], target: Sequence[EncodedLines], corpora: Sequence[int]
+    ) -> EncodedBlocks:
+        """From the blocks, each of which is of one of the `corpora`."""
+        return cls(source, target, np.bincount(corpora, [len(lines) for lines in source]).astype(np.int64))
+
+    @classmethod
+    def in_memory(cls, blocks: Iterable[Block], encode: Callable[[Block], EncodedBlock]) -> EncodedBlocks:
+        """The blocks encoded here and now."""
+        return cls.of(*zip(*((*encode(block), block.corpus) for block in blocks), strict=True))
+
+    def save(self, folder: Path) -> None:
+        """Writes all blocks as one."""
+        save_joined(self.source, folder, "source")
+        save_joined(self.target, folder, "target")
+        with writing(folder / "sizes.npy") as file, explained(folder):
+            np.save(file, self.sizes)
+
+    @classmethod
+    def load(cls, folder: Path) -> EncodedBlocks:
+        """The one block of a folder, memory-mapped."""
+        source, target = (EncodedLines.load(folder, side) for side in SIDES)
+        return cls([source], [target], np.load(folder / "sizes.npy"))
 
 
 class _Stored(Sequence[EncodedLines]):
@@ -169,13 +181,13 @@ def encode_blocks(
     waiting = iter(blocks)
     while sum(len(block.source) for block in head) <= in_memory:
         if (block := next(waiting, None)) is None:
-            return EncodedBlocks.of(head, encode)
+            return EncodedBlocks.in_memory(head, encode)
         head.append(block)
     waiting = chain(head, waiting)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return EncodedBlocks.of(waiting, encode)
+        return EncodedBlocks.in_memory(waiting, encode)
     kept = sum(has_sums(each) for each in folder.iterdir())
     say(
         f"encoding a corpus in blocks, once, with {processes} process{'es' if processes > 1 else ''}"
@@ -188,10 +200,10 @@ def encode_blocks(
             shutil.rmtree(folder, ignore_errors=True)  # other text is another corpus
         raise
     for number in range(len(corpora)):
-        if not _is_whole(_place(folder, number)):
+        if not is_whole(_place(folder, number)):
             raise FailedError(f"{_place(folder, number)}: damaged while others were written; run it again")
     source, target = (_Stored(folder, side, len(corpora)) for side in SIDES)
-    return EncodedBlocks(source, target, corpora)
+    return EncodedBlocks.of(source, target, corpora)
 
 
 def _written(
@@ -202,7 +214,7 @@ def _written(
     with _pool(encode, processes) as pool:
         for number, block in enumerate(blocks):
             place = _place(folder, number)
-            if not _is_whole(place):
+            if not is_whole(place):
                 (place / SUMS).unlink(missing_ok=True)
                 if pool is None:
                     _write(encode(block), place)

@@ -73,6 +73,14 @@ def checked(folder: Path, name: str) -> Path:
     return path
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether the folder has a manifest, and its files are as they were recorded."""
+    try:
+        return has_sums(folder) and not damaged(folder)
+    except (UserError, OSError):
+        return False
+
+
 def damaged(folder: Path) -> list[str]:
     """One line for each recorded file that is damaged or edited; a missing one is neither."""
     return [damage for name in read_sums(folder) if (damage := _damage(folder, name)) is not None]

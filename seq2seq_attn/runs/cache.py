@@ -6,24 +6,21 @@ import functools
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from importlib.metadata import version
 from os.path import isfile
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from seq2seq_attn import corpora, files
 from seq2seq_attn.attention import user_code
 from seq2seq_attn.config import Config, DataConfig, PairFiles
 from seq2seq_attn.corpora import blocks
 from seq2seq_attn.corpora.blocks import (
-    SIDES,
     Block,
     EncodedBlock,
     EncodedBlocks,
@@ -34,13 +31,13 @@ from seq2seq_attn.corpora.blocks import (
 )
 from seq2seq_attn.corpora.codec import save_front_ends
 from seq2seq_attn.corpora.corpus import ParallelCorpus
-from seq2seq_attn.corpora.encoded import EncodedLines, joined_lines, save_joined
+from seq2seq_attn.corpora.encoded import joined_lines
 from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.files.checksums import SUMS, damaged, has_sums, record
+from seq2seq_attn.files.checksums import SUMS, has_sums, is_whole, record
 from seq2seq_attn.files.lock import LOCK, file_locked
 from seq2seq_attn.files.reading import digest
-from seq2seq_attn.files.writing import PART, explained, remove_abandoned, writing
+from seq2seq_attn.files.writing import PART, remove_abandoned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import EncodedCorpus, iterate_pairs, learn_front_ends, load_front_ends, spaced_pairs
 from seq2seq_attn.runs.provenance import dataset_digest, packages
@@ -121,7 +118,7 @@ def _load_entry(entry: Path, load: Callable[[Path], _Value]) -> _Value | None:
     """None if the entry is missing, damaged or not complete, which its manifest is the last to be."""
     remove_abandoned(entry)  # nobody writes to a complete entry again
     try:
-        return load(entry) if has_sums(entry) and not damaged(entry) else None
+        return load(entry) if is_whole(entry) else None
     except (UserError, OSError, ValueError):
         return None
 
@@ -183,11 +180,11 @@ def _cached_blocks(
     entry = cache.entry(key)
     folder = entry.with_suffix(".blocks")
 
-    def encoded() -> _Parts:
-        processes = torch.get_num_threads()
-        return _Parts.of(encode_blocks(_blocks(files, lines), encode, folder, processes, lines, cache.say))
+    def encoded() -> EncodedBlocks:
+        return encode_blocks(_blocks(files, lines), encode, folder, torch.get_num_threads(), lines, cache.say)
 
-    corpus = cache.get(key, encoded, _Parts.save, _Parts.load).joined()
+    found = cache.get(key, encoded, EncodedBlocks.save, EncodedBlocks.load)
+    corpus = EncodedCorpus(joined_lines(found.source), joined_lines(found.target), tuple(map(int, found.sizes)))
     if has_sums(entry):
         shutil.rmtree(folder, ignore_errors=True)
     return corpus
@@ -200,33 +197,6 @@ def _lines_of_block(source: FrontEnd) -> int:
 def _blocks(files: PairFiles, lines: int) -> Iterator[Block]:
     for number, one in enumerate(files.each):
         yield from blocks_of(number, one.name, iterate_pairs(one), lines)
-
-
-class _Parts(NamedTuple):
-    """The blocks of a corpus, or, once they are joined in files, all of it as one part."""
-
-    source: Sequence[EncodedLines]
-    target: Sequence[EncodedLines]
-    sizes: NDArray[np.int64]  # the pairs of each corpus
-
-    @classmethod
-    def of(cls, found: EncodedBlocks) -> _Parts:
-        lengths = [len(lines) for lines in found.source]
-        return cls(found.source, found.target, np.bincount(found.corpora, lengths).astype(np.int64))
-
-    def joined(self) -> EncodedCorpus:
-        return EncodedCorpus(joined_lines(self.source), joined_lines(self.target), tuple(map(int, self.sizes)))
-
-    def save(self, entry: Path) -> None:
-        save_joined(self.source, entry, "source")
-        save_joined(self.target, entry, "target")
-        with writing(entry / "sizes.npy") as file, explained(entry):
-            np.save(file, self.sizes)
-
-    @classmethod
-    def load(cls, entry: Path) -> _Parts:
-        source, target = (EncodedLines.load(entry, side) for side in SIDES)
-        return cls([source], [target], np.load(entry / "sizes.npy"))
 
 
 def files_key(files: PairFiles) -> str:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from seq2seq_attn.corpora.blocks import Block, EncodedBlock, TextLines, blocks_of, encode_blocks
-from seq2seq_attn.corpora.encoded import EncodedLines, joined_lines, save_joined
+from seq2seq_attn.corpora.encoded import EncodedLines, joined_lines
 from seq2seq_attn.errors import FailedError, UserError
 from seq2seq_attn.files.checksums import SUMS
 
@@ -55,8 +55,7 @@ def test_blocks_are_the_lines_of_the_corpus_in_their_order(tmp_path, processes):
     whole = encode_blocks(blocks(lines=53), Block.as_text, tmp_path / "unused", processes, 53)
     assert not (tmp_path / "unused").exists()
     for name, parts in (("whole", whole), ("parts", found)):
-        save_joined(parts.source, tmp_path / name, "source")
-        save_joined(parts.target, tmp_path / name, "target")
+        parts.save(tmp_path / name)
     for path in (tmp_path / "whole").iterdir():
         assert path.read_bytes() == (tmp_path / "parts" / path.name).read_bytes()
     mapped = EncodedLines.load(tmp_path / "parts", "source")
@@ -137,8 +136,8 @@ def test_a_full_disk_fails_in_one_line_and_keeps_what_is_whole(tmp_path, monkeyp
 def test_many_blocks_need_few_open_files(tmp_path):
     before = len(os.listdir("/proc/self/fd"))
     found = encode_blocks(blocks(4), Block.as_text, tmp_path, 1, 9)
-    save_joined(found.source, tmp_path, "source")
-    assert (len(found.source), found.corpora) == (14, [0] * 14)
+    found.save(tmp_path)
+    assert (len(found.source), found.sizes.tolist()) == (14, [len(PAIRS)])
     assert len(os.listdir("/proc/self/fd")) < before + 9
 
 
@@ -172,7 +171,7 @@ def test_the_memory_of_a_preparation_does_not_grow_with_the_corpus(tmp_path):
         pairs = (("some words of a source", "and of a target") for _ in range(count))
         tracemalloc.start()
         found = encode_blocks(blocks(100, pairs), Block.as_text, tmp_path / str(count), 1, 9)
-        save_joined(found.source, tmp_path / f"{count} joined", "source")
+        found.save(tmp_path / f"{count} joined")
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
