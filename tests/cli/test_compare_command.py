@@ -144,7 +144,7 @@ def test_a_signal_stops_all_processes_and_keeps_the_epochs_of_those_at_work(expe
         assert comparison.poll() is None
         time.sleep(0.02)
     os.killpg(comparison.pid, number)
-    out, err = comparison.communicate(timeout=60)  # ends when no process holds stderr any more
+    out, err = comparison.communicate(timeout=300)  # ends when no process holds stderr any more
     assert (comparison.returncode, out) == (code, "")
     assert "Traceback" not in err
     interrupted, resume = err.splitlines()[-2:]

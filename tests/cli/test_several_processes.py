@@ -74,7 +74,7 @@ def test_two_processes_write_one_run_and_speak_with_one_voice(torchrun, program,
 def test_a_killed_process_ends_the_others_with_one_line_and_the_command_that_continues(torchrun, tmp_path, rank):
     training = torchrun(f"training.max_epochs={EPOCHS}")
     kill_after_a_checkpoint(training, tmp_path / "run", rank)
-    out, err = training.communicate(timeout=60)
+    out, err = training.communicate(timeout=300)
     assert (training.returncode, out) == (1, "")
     # Of the other process, the launcher may end it before it has noticed.
     assert sum(each.startswith(("seq2seq-attn", "interrupted")) for each in own_lines(err)) == 1, err
@@ -90,7 +90,7 @@ def test_a_killed_process_ends_the_others_with_one_line_and_the_command_that_con
 def test_torchrun_continues_by_itself_after_a_process_was_killed(torchrun, tmp_path, rank):
     training = torchrun(f"training.max_epochs={EPOCHS}", "--overwrite", launcher=["--max-restarts", "1"])
     kill_after_a_checkpoint(training, tmp_path / "run", rank)
-    out, err = training.communicate(timeout=120)
+    out, err = training.communicate(timeout=300)
     assert training.returncode == 0, err
     assert f"{EPOCHS} epochs" in out
     sessions = json.loads((tmp_path / "run/provenance.json").read_text())["sessions"]
@@ -103,7 +103,7 @@ def test_a_signal_ends_all_processes_with_one_line(torchrun, tmp_path):
     while not (tmp_path / "run/checkpoints/last.safetensors").exists():
         time.sleep(0.02)
     training.send_signal(signal.SIGINT)
-    out, err = training.communicate(timeout=60)
+    out, err = training.communicate(timeout=300)
     assert out == ""
     told = [line for line in own_lines(err) if line.startswith(("seq2seq-attn", "interrupted"))]
     assert len(told) == 1

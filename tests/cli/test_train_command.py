@@ -82,7 +82,7 @@ def test_a_signal_keeps_the_last_checkpoint_and_the_printed_command_continues(pr
         assert training.poll() is None
         time.sleep(0.02)
     training.send_signal(number)
-    out, err = training.communicate(timeout=60)
+    out, err = training.communicate(timeout=300)
     assert (training.returncode, out) == (code, "")
     assert last.exists()
     assert "Traceback" not in err

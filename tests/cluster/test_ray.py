@@ -31,7 +31,7 @@ def test_no_process_is_left_of_a_comparison_that_ends(cluster, comparison, numbe
         time.sleep(0.1)
     owners = [run.owner for run in compare.training()]
     os.kill(compare.process.pid, number)
-    _, err = compare.process.communicate(timeout=60)
+    _, err = compare.process.communicate(timeout=300)
     assert "Traceback" not in err
     assert compare.process.returncode == {signal.SIGTERM: 143}.get(number, -number)
     deadline = time.monotonic() + 30

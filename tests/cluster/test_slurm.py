@@ -31,7 +31,7 @@ def slurm():
     with TemporaryDirectory(prefix="slurm-") as folder, pytest.MonkeyPatch.context() as patch:
 
         def call(command, *arguments):
-            subprocess.run([SLURM, command, folder, *arguments], check=True, timeout=60)
+            subprocess.run([SLURM, command, folder, *arguments], check=True, timeout=300)
 
         call("start")
         patch.setenv("SLURM_CONF", f"{folder}/slurm.conf")
@@ -93,7 +93,7 @@ def test_an_array_has_the_resources_of_its_arms_and_no_job_is_left_after_ctrl_c(
     assert [(int(cpus), limit) for _, cpus, limit, _ in jobs] == [(1, "2:00:00")] * 2 + [(2, "2:00:00")] * 2
     assert sum(state == "RUNNING" for *_, state in jobs) <= 2  # one of each array
     os.kill(compare.process.pid, signal.SIGINT)
-    _, err = compare.process.communicate(timeout=60)
+    _, err = compare.process.communicate(timeout=300)
     assert compare.process.returncode == 130
     assert "Traceback" not in err
     deadline = time.monotonic() + 30
@@ -104,7 +104,7 @@ def test_an_array_has_the_resources_of_its_arms_and_no_job_is_left_after_ctrl_c(
 
 def test_what_slurm_refuses_is_refused_in_one_line(slurm, comparison):
     compare = comparison("--on", "slurm", "resources.partition=nowhere")
-    _, err = compare.process.communicate(timeout=60)
+    _, err = compare.process.communicate(timeout=300)
     assert compare.process.returncode == 2
     assert "invalid partition specified: nowhere" in err.splitlines()[-1]
     assert "Traceback" not in err

@@ -42,7 +42,7 @@ def test_worker_processes_end_when_their_parent_is_killed():
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert [process.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2
     process.kill()
-    process.communicate(timeout=60)  # ends when no process holds stdout any more
+    process.communicate(timeout=300)  # ends when no process holds stdout any more
     assert process.returncode == -signal.SIGKILL
 
 
@@ -59,7 +59,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback():
     )
     assert [process.stdout.readline() for _ in range(2)] == [b"at work\n"] * 2
     os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=60) == (b"interrupted\n", b"")  # ends when no process holds stdout any more
+    assert process.communicate(timeout=300) == (b"interrupted\n", b"")  # ends when no process holds stdout any more
 
 
 def test_failed_runs_and_those_of_other_processes_are_not_done(grid, tmp_path, monkeypatch):
