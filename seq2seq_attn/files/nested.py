@@ -8,15 +8,15 @@ from typing import Any
 
 def leaves(values: Any, key: str = "", *, lists: bool = True) -> Iterator[tuple[str, Any]]:
     """Each leaf below `key`, with its key, as in `data.test.references.0`; without `lists`, a list is a leaf."""
+    prefix = f"{key}." if key else ""
     if isinstance(values, Mapping):
-        below = [(str(name), each) for name, each in values.items()]
+        for name, each in values.items():
+            yield from leaves(each, f"{prefix}{name}", lists=lists)
     elif lists and isinstance(values, (list, tuple)):
-        below = [(str(number), each) for number, each in enumerate(values)]
+        for number, each in enumerate(values):
+            yield from leaves(each, f"{prefix}{number}", lists=lists)
     else:
         yield key, values
-        return
-    for name, each in below:
-        yield from leaves(each, f"{key}.{name}" if key else name, lists=lists)
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from seq2seq_attn.errors import shown
+from seq2seq_attn.files.nested import mapped
 
 MAX_CHARACTERS = 50_000  # of a YAML text: a thousand lines, which take half a second to read
 MAX_DEPTH = 40  # of nested mappings and lists; the deepest configuration has 7
@@ -221,8 +222,4 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 def bounded(value: Any) -> Any:
     """The value with None for each number that `parse_json` would refuse: one that is not finite, or too large."""
-    if isinstance(value, float):
-        return value if abs(value) <= MAX_FLOAT else None
-    if isinstance(value, Mapping):
-        return {key: bounded(each) for key, each in value.items()}
-    return [bounded(each) for each in value] if isinstance(value, (list, tuple)) else value
+    return mapped(value, lambda _, each: None if isinstance(each, float) and not abs(each) <= MAX_FLOAT else each)
