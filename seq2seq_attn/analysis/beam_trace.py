@@ -46,7 +46,7 @@ def trace_pair(model: TrainedModel, arm: str, source: str, reference: str) -> De
     finite, as after a run that has all but diverged.
     """
     front_end, is_text = model.source, not model.source.names_files
-    ids, codec = model.cut(front_end.encode(source)), model.target.given(source)
+    ids, codec = model.limits.cut(front_end.encode(source)), model.target.given(source)
     target, vocabulary = codec.encode(reference), codec.vocabulary
     changes = {"beam_size": TRACED_BEAM_SIZE, "n_best": TRACED_BEAM_SIZE, "sampling": False, "mbr": None}
     options = model.config.search.model_copy(update=changes | {"beam_groups": 1, "diversity": None})

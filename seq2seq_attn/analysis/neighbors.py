@@ -162,7 +162,7 @@ def find_neighbors(
         tokens = prefix_ids(model, source, target)
     if step > len(tokens):
         raise UserError(f"step {step}: this target has steps 0 to {len(tokens)}, and the last predicts </s>")
-    model.require_steps(step + 1, f"step {step}")
+    model.limits.require_steps(step + 1, f"step {step}")
     (rows,) = step_vectors(model.fused, sources, pad([[*tokens[:step], EOS]], model.device))
     return index.nearest_steps(model, rows[step], most)
 

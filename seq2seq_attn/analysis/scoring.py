@@ -130,7 +130,7 @@ def score_references(
     A metric is None if the model has no attention weights or the test set no gold links to measure it by. UserError: a
     pair does not fit into the model's table of positions.
     """
-    model.require_positions(pairs.source, pairs.target, f"{pairs.name}, ")
+    model.limits.require_positions(pairs.source, pairs.target, f"{pairs.name}, ")
     forced = model.force(pairs.source, pairs.target)
     known = [pair for pair in forced if pair is not None]
     weights = [pair and pair.weights.double().numpy() for pair in forced]

@@ -100,12 +100,12 @@ def decode_steps(
         tokens = model.target.given(source).encode(target)
         if len(tokens) == 1:
             raise UserError("a blank target has no steps; give one with text, or none to search for it")
-        model.require_steps(len(tokens), "this target")
+        model.limits.require_steps(len(tokens), "this target")
         return _StepByStep(model, source, interventions).steps(tokens, len(tokens))
     first = prefix_ids(model, source, prefix)
     rest = _after(options, len(first))
     limit = len(first) + rest.limit(len(item))
-    model.require_steps(limit, "this prefix and what follows it")
+    model.limits.require_steps(limit, "this prefix and what follows it")
     if options.beam_size == 1 and not options.draws:
         return _StepByStep(model, source, interventions).steps(first, limit, options.min_length)
     decoder = _StepByStep(model, source, interventions, first)
@@ -138,7 +138,7 @@ def continuations(
     first = prefix_ids(model, source, prefix)
     rest = _after(exact(options or model.config.search), len(first))
     limit = rest.limit(len(item))
-    model.require_steps(len(first) + limit, "this prefix and what follows it")
+    model.limits.require_steps(len(first) + limit, "this prefix and what follows it")
     (found,) = search(_StepByStep(model, source, interventions, first), [item], rest, collate=model.source.collate)
     codec = model.target.given(source)
     best = []
@@ -201,7 +201,7 @@ def source_item(model: TrainedModel, source: str | Sequence[str]) -> Item:
         item = [*_known_ids(vocabulary, source, "source"), EOS]
     if model.source.length(item) <= 0:
         raise UserError("a blank sentence has no steps; give one with text")
-    cut: Item = model.cut(item)
+    cut: Item = model.limits.cut(item)
     return cut
 
 

@@ -247,7 +247,7 @@ class Model:
     def _short(self, pairs: Pairs) -> ParallelCorpus:
         """The pairs. UserError if one is too long for forced decoding."""
         corpus = corpus_of(pairs)
-        self.trained.require_short(corpus.source, corpus.target)
+        self.trained.limits.require_short(corpus.source, corpus.target)
         return corpus
 
     def score(self, pairs: Pairs, *, ensemble: Sequence[Model] = (), progress: Progress | None = None) -> PairScores:
@@ -265,7 +265,7 @@ class Model:
             UserError: A pair is not text, or longer than what the model reads or writes.
         """
         corpus, trained = corpus_of(pairs), averaged(self, ensemble)
-        trained.require_short(corpus.source, corpus.target)
+        trained.limits.require_short(corpus.source, corpus.target)
         forced = trained.force(corpus.source, corpus.target, progress)
         codec_for = trained.target.given
         return PairScores(
@@ -521,7 +521,7 @@ class Model:
         """
         _refuse_unused_options(target is not None, search)
         if target is None:
-            read, limit = self.trained.source, self.trained.longest_source
+            read, limit = self.trained.source, self.trained.limits.longest_source
             tokens = read.length(read.encode(source)) if source.strip() else 0
             if tokens > limit:
                 raise UserError(
@@ -530,7 +530,7 @@ class Model:
                 )
             (found,) = self.stream([[source]], self.search_options(**search))
             target = found.text
-        self.trained.require_short([source], [target])
+        self.trained.limits.require_short([source], [target])
         return target
 
     def _options_of_one(self, search: Mapping[str, Any]) -> SearchOptions:

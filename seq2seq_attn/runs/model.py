@@ -22,7 +22,6 @@ from seq2seq_attn.corpora.codec import Codec
 from seq2seq_attn.corpora.corpus import ParallelCorpus
 from seq2seq_attn.corpora.display import Display
 from seq2seq_attn.corpora.embedded import glosses
-from seq2seq_attn.corpora.encoded import Item
 from seq2seq_attn.corpora.front_end import FrontEnd, numbered
 from seq2seq_attn.corpora.lexicon import Lexicon
 from seq2seq_attn.corpora.source import Tokens
@@ -31,7 +30,6 @@ from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.models.config import ModelConfig, weights_from_a_file
-from seq2seq_attn.models.encoder import lowest
 from seq2seq_attn.models.ensemble import Ensemble
 from seq2seq_attn.models.seq2seq import HeadWeights, Seq2Seq
 from seq2seq_attn.ops import fuse, is_reference
@@ -40,6 +38,7 @@ from seq2seq_attn.runs import CONFIG, MODEL, Say
 from seq2seq_attn.runs.building import build_translator, count_parameters, require_memory
 from seq2seq_attn.runs.corpora import load_front_ends
 from seq2seq_attn.runs.folder import read_config
+from seq2seq_attn.runs.limits import Limits
 from seq2seq_attn.runs.requests import Replacement, SourceLine, rules_of
 from seq2seq_attn.search.batched import (
     Progress,
@@ -114,17 +113,9 @@ class TrainedModel:
         return cls(config, source, target, translator.to(device).eval())
 
     @cached_property
-    def max_positions(self) -> tuple[int | None, int | None]:
-        """The longest source and target that the tables of positions allow, `</s>` included; None: any length."""
-        sources, targets = zip(*[each.max_positions for each in (self.config.model, *self.others)], strict=True)
-        return lowest(*sources), lowest(*targets)
-
-    @cached_property
-    def longest_source(self) -> int:
-        """The number of positions after which a source is cut, `</s>` not counted."""
-        source, _ = self.max_positions
-        limit = self.config.data.max_length
-        return limit if source is None else min(limit, source - 1)
+    def limits(self) -> Limits:
+        """How long the lines may be that this model reads and writes."""
+        return Limits(self.config, self.source, self.target, (self.config.model, *self.others))
 
     @property
     def device(self) -> torch.device:
@@ -186,11 +177,11 @@ class TrainedModel:
         """
         requests = [SourceLine.of(each) for each in given]
         lines = [each.source for each in requests]
-        items = self._cut(list(numbered(self.source.items(lines), first=first_line)), first_line, warn)
+        items = self.limits.cut_all(list(numbered(self.source.items(lines), first=first_line)), first_line, warn)
         filled = [index for index, item in enumerate(items) if self.source.length(item) > 0]
         found: list[list[Hypothesis]] = [[] for _ in lines]
         options = options or self.config.search
-        self.require_steps(options.max_length, "max_length")
+        self.limits.require_steps(options.max_length, "max_length")
         self.require_weights(options)
         translator = self.for_inference(options).translator
         rules = rules_of(self.target, requests, options, first_line)
@@ -296,7 +287,7 @@ class TrainedModel:
             is_cut: Whether the positions are those that a search reads, or all.
         """
         labels = self.source.labels(line) if line.strip() else []
-        read = self.source.cut(labels, self.longest_source) if is_cut else labels
+        read = self.source.cut(labels, self.limits.longest_source) if is_cut else labels
         if states is None or (rows := self.rows(line)) == 1:
             return tuple(_spread(read, states))
         columns = _spread(read, states // rows)
@@ -319,9 +310,9 @@ class TrainedModel:
         """What the positions of a line look and sound like that a search reads, or all; None if it is text."""
         found = self.source.display(line)
         length = self.source.length(self.source.encode(line)) if found and is_cut else 0
-        if found is None or length <= self.longest_source:
+        if found is None or length <= self.limits.longest_source:
             return found
-        return found.first(self.longest_source / length)
+        return found.first(self.limits.longest_source / length)
 
     def unknown_words(self, pairs: ParallelCorpus) -> UnknownWords:
         """How many words of the sources and of the targets the model does not know."""
@@ -385,49 +376,6 @@ class TrainedModel:
             found[index] = result
         return found
 
-    def require_short(self, sources: Sequence[str], targets: Sequence[str]) -> None:
-        """UserError if a side of a pair has more tokens than the longest sentence that this model translates or writes.
-
-        Attention weights take memory, and a recurrent decoder time, for every pair of tokens.
-        """
-        limit = max(self.config.data.max_length, self.config.search.max_length)
-        self.require_positions(sources, targets)
-        reason = "the larger of data.max_length and search.max_length of its run"
-        self._refuse_longer((limit, limit), reason, sources, targets)
-
-    def require_positions(self, sources: Sequence[str], targets: Sequence[str], place: str = "") -> None:
-        """UserError, which starts with `place`, if a side of a pair does not fit into a table of positions.
-
-        Most models have no such table, and no limit.
-        """
-        limits = [None if limit is None else limit - 1 for limit in self.max_positions]
-        self._refuse_longer(limits, "as many as it has positions for beside `</s>`", sources, targets, place)
-
-    def require_steps(self, steps: int, what: str) -> None:
-        """UserError, which starts with `what`, if the decoder's table has fewer positions than `steps`."""
-        _, positions = self.max_positions
-        if positions is not None and steps > positions:
-            raise UserError(f"{what}: {steps:,} tokens, and this model has {positions:,} positions; give fewer")
-
-    def _refuse_longer(
-        self, limits: Sequence[int | None], reason: str, sources: Sequence[str], targets: Sequence[str], place: str = ""
-    ) -> None:
-        """UserError if a line has more tokens, without `</s>`, than the limit of its side."""
-        sides = zip(limits, ("source", "target"), (self.source, self.target), (sources, targets), strict=True)
-        for limit, side, front_end, lines in sides:
-            if limit is None:
-                continue
-            for number, line in enumerate(lines, start=1):
-                # A piece is a character at least, but for one in front of the line and the few characters that
-                # sentencepiece expands: most lines of text need no tokenizer.
-                may_exceed = line.strip() and (front_end.names_files or len(line) >= limit)
-                codec = front_end if side == "source" else front_end.given(sources[number - 1])
-                if may_exceed and (length := front_end.length(codec.encode(line))) > limit:
-                    raise UserError(
-                        f"{place}line {number} of the {side}: {length:,} tokens, and this model reads {limit:,} at "
-                        f"most, {reason}; leave the pair out, or split it"
-                    )
-
     def parameters(self) -> int:
         """The number of trainable parameters, see `count_parameters`."""
         return count_parameters(self.translator)
@@ -480,28 +428,6 @@ class TrainedModel:
         for text, mean, hypothesis in zip(texts, means, candidates, strict=True):
             distinct.setdefault(text, hypothesis._replace(score=mean))
         return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)[: options.n_best]
-
-    def _cut(self, sentences: list[Item], first_line: int, warn: Say) -> list[Item]:
-        """The sentences with at most `longest_source` positions each; one warning for all that are cut."""
-        limit = self.longest_source
-        all_lengths = enumerate(map(self.source.length, sentences), first_line)
-        lengths = {line: length for line, length in all_lengths if length > limit}
-        if lengths:
-            line, length = next(iter(lengths.items()))
-            more = "" if len(lengths) == 1 else f"; so are {len(lengths) - 1:,} more of these {len(sentences):,} lines"
-            named = self.config.source
-            unit = "tokens" if named is None or named.is_text else named.unit
-            reason = (
-                f"data.max_length={limit}"
-                if limit == self.config.data.max_length
-                else f"{limit}, as another model must"
-            )
-            warn(f"line {line}: {length} {unit}, cut to {reason}{more}")
-        return [self.cut(item) for item in sentences]
-
-    def cut(self, item: Any) -> Any:
-        """An item with its first `longest_source` positions, and `</s>`."""
-        return self.source.cut(item, self.longest_source)
 
 
 def _spread(values: Sequence[_Found], states: int | None) -> list[_Found]:

@@ -216,7 +216,7 @@ def _train(
     model = TrainedModel(config, source, target, translator)
     model.require_weights(config.search)
     if test is not None:
-        model.require_positions(test.pairs.source, test.pairs.target, f"{test.pairs.name}, ")
+        model.limits.require_positions(test.pairs.source, test.pairs.target, f"{test.pairs.name}, ")
     unknown = {"validation": model.unknown_words(validation_pairs)}
     if test is not None:
         unknown["test"] = model.unknown_words(test.pairs)

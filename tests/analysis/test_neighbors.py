@@ -13,7 +13,7 @@ from seq2seq_attn.analysis.neighbors import StateIndex, source_vectors, step_vec
 from seq2seq_attn.corpora.source import pad
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import SearchOptions
-from seq2seq_attn.runs.model import TrainedModel
+from seq2seq_attn.runs.limits import Limits
 
 pytest.importorskip("usearch", reason="the extra [neighbors] is not installed")
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_answered_is_one_line(model, monkeypatch):
         model.neighbors(" ")
     with pytest.raises(UserError, match="'q' is not in this model's vocabulary"):
         model.neighbors("a", ["q"], step=0)
-    monkeypatch.setattr(TrainedModel, "max_positions", property(lambda _: (None, 2)))
+    monkeypatch.setattr(Limits, "max_positions", property(lambda _: (None, 2)))
     with pytest.raises(UserError, match="step 2: 3 tokens, and this model has 2 positions; give fewer"):
         model.neighbors("a", "y z", step=2)
     monkeypatch.undo()

@@ -597,7 +597,7 @@ def test_what_does_not_fit_into_a_table_of_positions_is_refused_in_one_line():
         message = f"line 2 of the {side}: 9 tokens, and this model reads 8 at most"
         lines = [short[0], pair[0]], [short[1], pair[1]]
         with pytest.raises(UserError, match=rf"^{message}"):
-            model.require_short(*lines)
+            model.limits.require_short(*lines)
         with pytest.raises(UserError, match=rf"^the test set, {message}"):
             score_references(model, ParallelCorpus(*lines, "the test set"))
     with pytest.raises(UserError, match=r"^this target: 10 tokens, and this model has 9 positions"):
@@ -607,7 +607,7 @@ def test_what_does_not_fit_into_a_table_of_positions_is_refused_in_one_line():
             search(model, prefix=target)
     with pytest.raises(UserError, match=r"^max_length: 12 tokens, and this model has 9 positions"):
         model.search([SOURCE], options(model, max_length=12))
-    model.require_short([short[0]], [short[1]])
+    model.limits.require_short([short[0]], [short[1]])
     assert len(run(model, SOURCE, short[1]).steps) == 9
 
 

@@ -398,7 +398,7 @@ def test_an_ensemble_has_the_fewest_positions_of_its_models(config, tmp_path):
         with pytest.raises(UserError, match=r"max_length: 20 tokens, and this model has 9 positions"):
             together.translate(["a"], options.model_copy(update={"max_length": 20}))
         with pytest.raises(UserError, match="line 1 of the source: 10 tokens, and this model reads 8 at most"):
-            together.require_short(["a b c d e a b c d e"], ["a"])
+            together.limits.require_short(["a b c d e a b c d e"], ["a"])
     free, limited = (s2s.Model(each, tmp_path / name) for each, name in zip(members, ("free", "limited"), strict=True))
     for one, other in ((free, limited), (limited, free)):
         with pytest.raises(UserError, match="line 1 of the source: 10 tokens, and this model reads 8 at most"):
