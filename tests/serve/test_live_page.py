@@ -283,6 +283,16 @@ def test_a_dragged_weight_gives_what_the_same_intervention_gives_in_python(visit
     shows(page, before, 0)
 
 
+def test_a_link_without_a_sentence_keeps_the_one_that_is_shown(visit, model):
+    page = visit("walk")
+    page.evaluate("location.hash = '#" + start() + "'")
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=1).tokens)
+    page.evaluate("location.hash = '#translate?beam=2'")
+    page.wait_for_function("document.querySelector('#beam').value === '2'")
+    assert page.locator("#source").input_value() == SOURCE
+    wait_for_tokens(page, model.steps(SOURCE, beam_size=2).tokens)
+
+
 @pytest.mark.slow
 def test_changes_are_undone_and_redone_by_the_browser_by_keys_and_from_a_list(visit, model):
     page = visit(start(step="0@backwards"))

@@ -154,11 +154,11 @@ export class AttentionPage extends Part {
     const { state, unread } = this.served(parseState(address));
     this.changes.arrive(entry, address);
     this.unread = unread;
-    // A link to one tab says nothing of the others.
+    // A link to one tab says nothing of the others, and one without a sentence keeps the one that is shown.
     const { tab, walk, language } = state;
     if (tab === "walk") this.state = { ...this.state, tab, walk };
     else if (tab === "story") this.state = { ...this.state, tab, language };
-    else this.state = { ...state, walk: this.state.walk, language: this.state.language };
+    else this.state = { ...state, source: state.source || this.state.source, walk: this.state.walk, language: this.state.language };
   }
 
   private key(event: KeyboardEvent): void {
