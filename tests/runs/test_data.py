@@ -11,6 +11,7 @@ from seq2seq_attn.corpora import blocks
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.ops.host import on_cuda
 from seq2seq_attn.runs import train as run_file
+from seq2seq_attn.runs import training_pairs
 from seq2seq_attn.runs.cache import Cache, cached_front_ends, cached_pairs, cached_text
 from seq2seq_attn.runs.corpora import read_pairs, sampled_pairs, spaced_pairs
 from seq2seq_attn.runs.train import train
@@ -221,7 +222,7 @@ def test_batches_are_pinned_only_for_a_cuda_device(config, tmp_path, monkeypatch
         raise FitReachedError
 
     monkeypatch.setattr(run_file, "fit", fit)
-    monkeypatch.setattr(run_file, "on_cuda", lambda accelerator: cuda)
+    monkeypatch.setattr(training_pairs, "on_cuda", lambda accelerator: cuda)
     monkeypatch.setattr(run_file, "summary", lambda *_: "a device")
     with pytest.raises(FitReachedError):
         train(config, tmp_path / "run")

@@ -79,10 +79,10 @@ def test_what_cannot_be_mixed_is_refused_in_one_line(values, change, named):
 def test_the_sentences_of_a_skipped_batch_are_found_in_their_corpus(values):
     import numpy as np
 
-    from seq2seq_attn.runs.train import _batch_content
+    from seq2seq_attn.runs.training_pairs import content_of
 
     config = parse(Config, values)
-    first, second = map(json.loads, _batch_content(np.array([39, 41]), config.data.train).splitlines())
+    first, second = map(json.loads, content_of(np.array([39, 41]), config.data.train).splitlines())
     assert first["line"] == 40
     assert second["line"] == 2
     assert "copied" in second["corpus"]
