@@ -24,6 +24,7 @@ from seq2seq_attn.results.test_sets import difference_between, mean_difference
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "README.md"
+SEEDS = 3  # training runs of each arm, at least
 TEXTS = "metric", "test set", "source", "read"  # columns of the tables without numbers
 
 
@@ -105,11 +106,10 @@ class Gain:
     metric: MetricRecord
     test_sets: int
     items: int
-    seeds: int
     without: float
     attention: float
     difference: float
-    low: float  # 95 % interval of the difference, over training runs and items if there are several runs
+    low: float  # 95 % interval of the difference, over training runs and items
     high: float
     decided: bool  # whether a test tells the two apart, see `gain_of`
     error_rate: float | None  # of alignment, against gold links
@@ -141,6 +141,8 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
         return None
     metric = next(each for each in found[0].metrics if each.key == (task.metric or found[0].main.key))
     arms = [[_arm(each, name) for each in found] for name in (task.without, task.attention)]
+    if min(len(arm.seeds) for each in arms for arm in each) < SEEDS:
+        raise ValueError(f"{task.experiment}: a task has {SEEDS} training runs of each arm at least")
     without, attention = (fmean(arm.scores[metric.key].mean for arm in each) for each in arms)
     compared = task.attention, task.without, metric.key
     change = mean_difference(found, *compared)
@@ -155,7 +157,6 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
         metric,
         len(found),
         sum(each.sentences for each in found),
-        min(len(arm.seeds) for each in arms for arm in each),
         without,
         attention,
         change.difference,
@@ -185,7 +186,7 @@ def gains_table(gains: Sequence[Gain], missing: Sequence[Task], published: dict[
             f"{gain.metric.label}{'' if gain.sign > 0 else ' ↓'}",
             f"{gain.items:,}",
             gain.metric.text(gain.without),
-            gain.metric.text(gain.attention) + _marks(gain),
+            gain.metric.text(gain.attention) + _mark(gain),
             _difference(gain),
             "–" if gain.error_rate is None else f"{gain.error_rate:.3f}",
             _published_pair(published.get(gain.task.published)),
@@ -227,10 +228,7 @@ def verdict(gains: Sequence[Gain]) -> str:
     found = [f"Attention is better on {len(better)} of {len(gains)} tasks, {points}."]
     others = {
         "On {}, it is worse.": [gain for gain in gains if gain.decided and gain.sign * gain.difference < 0],
-        "On {}, the training runs do not tell which is better.": [
-            gain for gain in gains if not gain.decided and gain.seeds > 1
-        ],
-        "On {}, there is one training run of each so far.": [gain for gain in gains if gain.seeds == 1],
+        "On {}, the training runs do not tell which is better.": [gain for gain in gains if not gain.decided],
     }
     for sentence, each in others.items():
         *first, last = [f"*{gain.name}*" for gain in each] or [""]
@@ -249,14 +247,14 @@ def _difference(gain: Gain) -> str:
     return f"**{middle} [{low}, {high}]**" if gain.decided else f"{middle} [{low}, {high}]"
 
 
-def _marks(gain: Gain) -> str:
-    return f"{' ↑' if gain.unconverged else ''}{' ¹' if gain.seeds == 1 else ''}"
+def _mark(gain: Gain) -> str:
+    return " ↑" if gain.unconverged else ""
 
 
 def _published_pair(entry: dict[str, object] | None) -> str:
     if entry is None:
         return ""
-    mark = "" if entry["seen"] != "memory" else " ²"
+    mark = "" if entry["seen"] != "memory" else " ¹"
     return f"{entry.get('without', '–')} → {entry.get('with', '–')} {entry['metric']}{mark}"
 
 
@@ -287,7 +285,7 @@ def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
                     va="center",
                     color=theme["text" if score == gain.attention else "soft"],
                 )
-            change = f"{gain.metric.text(gain.difference, '+')} {gain.metric.label}{_marks(gain)}"
+            change = f"{gain.metric.text(gain.difference, '+')} {gain.metric.label}{_mark(gain)}"
             axes.text(1.0, row, change, transform=axes.get_yaxis_transform(), va="center", color=theme["text"])
         axes.set_yticks(range(len(ordered)), [gain.name for gain in ordered], color=theme["text"])
         axes.set_ylim(len(ordered) - 0.5, -0.6)
