@@ -80,3 +80,15 @@ def test_the_arms_are_scored_by_response_and_by_dialogue(experiment, monkeypatch
     monkeypatch.chdir(ROOT)
     for run in read_experiment(FOLDER / experiment).runs:
         assert [each.key for each in run.config.evaluation.chosen] == ["exact_match", "per_dialogue", "bleu"]
+
+
+def test_responses_are_counted_by_what_they_say():
+    responses = ["hello", "api_call two", "here it is R_phone", "take resto_a", "take resto_b", "bye"]
+    first = ["hello", "api_call two", "here it is R_address", "take resto_a", "take resto_a", "hello"]
+    found = runpy.run_path(str(FOLDER / "kinds.py"))["table"]({"one": [first, responses], "other": [first]}, responses)
+    assert found.splitlines()[2:] == [
+        "| others | 2 | 75.0 | 50.0 |",
+        "| calls the service | 1 | 100.0 | 100.0 |",
+        "| says a phone or an address | 1 | 50.0 | 0.0 |",
+        "| names a restaurant | 2 | 75.0 | 50.0 |",
+    ]
