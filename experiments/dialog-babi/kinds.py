@@ -16,7 +16,7 @@ from statistics import fmean
 from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.evidence import Evidence
 
-# What a response says, and the words that tell: the first that fits. `prepare.py` leaves names as they are.
+# What a response says, and the parts of words that tell; the first kind that fits.
 KINDS = {
     "calls the service": ("api_call",),
     "says a phone or an address": ("_phone", "_address"),
