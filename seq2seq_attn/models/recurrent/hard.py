@@ -138,14 +138,14 @@ class HardSeq2Seq(RecurrentSeq2Seq):
         if not context.needs_history:
             _, weights = context(hidden, source)
             return Decoded(_summed(weights, emissions), weights)
-        # All at once: taken step by step, each has a gradient as large as all emissions.
+        # Gathered once: in a gather per step, the gradient of each slice would be as large as all emissions.
         likelihoods = _of_token(emissions[:, :-1], inputs[:, 1:])
         history, rows = context.start(source), []
         for i, query in enumerate(torch.split(hidden, 1, dim=1)):
+            if i > 0:
+                history = context.condition(history, likelihoods[:, i - 1 : i])
             _, row, history = context(query, source, history)
             rows.append(row)
-            if i + 1 < inputs.shape[1]:
-                history = context.condition(history, likelihoods[:, i : i + 1])
         weights = torch.cat(rows, dim=1)
         return Decoded(_summed(weights, emissions), weights)
 
