@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,8 +96,8 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         states = {"torch": random.torch} | {f"cuda.{device}": state for device, state in enumerate(random.cuda)}
         tensors |= {f"{_random(rank)}{name}": state for name, state in states.items()}
     first, *others = ((each.python, each.numpy) for each in checkpoint.random)
-    values = asdict(_Values(checkpoint.state, *first, others))
-    metadata = {"values": json.dumps(values if others else {k: v for k, v in values.items() if k != "others"})}
+    values = vars(_Values(checkpoint.state, *first, others))
+    metadata = {"values": json.dumps({k: v for k, v in values.items() if others or k != "others"}, default=vars)}
     written = hashlib.sha256()
 
     def install(unfinished: Path, path: Path) -> None:

@@ -40,10 +40,16 @@ GRAPHS = {
     "recurrent": ("onnx", RECURRENT | {"context": {"scorer": "additive"}}),
     "transformer": ("onnx", TRANSFORMER),
     "history": ("torch", RECURRENT | {"encoder": {"hidden_size": 3, "cell": "sru"}, "context": {"window": "local_p"}}),
-    "tied": ("torch", RECURRENT | {"encoder": {"hidden_size": 3}, "tie_embeddings": "all"}),
     "copying": ("onnx", RECURRENT | {"tie_embeddings": "all", "head": {"kind": "pointer_generator"}}),
-    "tied_transformer": ("onnx", TRANSFORMER | {"tie_embeddings": "all"}),
-    "location": ("torch", RECURRENT | {"context": {"scorer": {"name": "location", "max_length": 4}}}),
+    "location": (
+        "torch",
+        RECURRENT
+        | {
+            "encoder": {"hidden_size": 3},
+            "context": {"scorer": {"name": "location", "max_length": 4}},
+            "tie_embeddings": "all",
+        },
+    ),
     "shuffled": ("onnx", RECURRENT | {"context": {"normalizer": "shuffled"}}),
     "one_direction": (
         "onnx",
@@ -53,7 +59,7 @@ GRAPHS = {
         "onnx",
         RECURRENT | {"decoder": {"kind": "hard", "hidden_size": 6}, "context": {"normalizer": "monotonic_softmax"}},
     ),
-    "mean": ("torch", TRANSFORMER | {"context": {"kind": "mean"}}),
+    "mean": ("torch", TRANSFORMER | {"context": {"kind": "mean"}, "tie_embeddings": "all"}),
     "peeking": ("torch", RECURRENT | {"context": {"scorer": "peeking"}}),
     "page": ("html", RECURRENT | {"context": {"scorer": "additive"}}),
     "page_layers": ("html", TRANSFORMER | {"decoder": {"layers": 2, "heads": 4}}),
