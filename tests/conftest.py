@@ -57,10 +57,7 @@ def pytest_collection_finish():
 def the_same_random_numbers_in_every_run():
     import torch
 
-    if torch.cuda.is_initialized():
-        torch.manual_seed(1)
-    else:  # without the stack of the call, which torch keeps for each kind of device that is not in use: 1 ms a test
-        torch.default_generator.manual_seed(1)
+    torch.manual_seed(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -69,6 +66,8 @@ def what_stays_the_same_is_asked_once_and_memory_is_left_as_it_is():
 
     Toys leave no memory, and the process is not the program's own. Of the time of a toy training, these are a third.
     """
+    import torch
+
     from seq2seq_attn.files import plain
     from seq2seq_attn.ops import host
     from seq2seq_attn.runs import provenance, train
@@ -78,6 +77,8 @@ def what_stays_the_same_is_asked_once_and_memory_is_left_as_it_is():
             patch.setattr(provenance, name, cache(getattr(provenance, name)))
         patch.setattr(plain, "compose_yaml", cache(plain.compose_yaml))
         patch.setattr(host, "_glibc", lambda: None)
+        if not torch.cuda.is_available():  # torch keeps the stack of the call for each kind of device: 1 ms a test
+            patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
         patch.setattr(train, "give_back_freed_memory", lambda: None)
         yield
 
