@@ -77,7 +77,7 @@ def what_stays_the_same_is_asked_once_and_memory_is_left_as_it_is():
             patch.setattr(provenance, name, cache(getattr(provenance, name)))
         patch.setattr(plain, "compose_yaml", cache(plain.compose_yaml))
         patch.setattr(host, "_glibc", lambda: None)
-        if not torch.cuda.is_available():  # torch keeps the stack of the call for each kind of device: 1 ms a test
+        if not torch.accelerator.is_available():  # torch would keep the stack of the call for each kind: 1 ms a test
             patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
         patch.setattr(train, "give_back_freed_memory", lambda: None)
         yield
