@@ -10,7 +10,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
@@ -60,7 +60,7 @@ class _Command(TyperCommand):
 def _with_options(function: Callable[..., None]) -> Callable[..., None]:
     """The function with the signature that typer reads, where the fields that it takes are options."""
     fields, signature = taken_fields(function), inspect.signature(function)
-    hints = get_type_hints(function, include_extras=True)
+    hints = inspect.get_annotations(function, eval_str=True)  # `get_type_hints` of Python 3.10 hides what has None
     parameters = [
         each.replace(annotation=_option(each.annotation, fields[name]) if name in fields else hints[name])
         for name, each in signature.parameters.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 from pydantic.dataclasses import dataclass
@@ -69,7 +69,7 @@ class _PerGroup:
     arms: Mapping[str, Sequence[object]]
 
     @model_validator(mode="after")
-    def _one_per_group(self) -> Self:
+    def _one_per_group(self) -> _PerGroup:
         for arm, values in self.arms.items():
             if len(values) != len(self.groups):
                 raise ValueError(f"arm {arm!r} has {len(values)} entries for {len(self.groups)} groups")

@@ -100,7 +100,7 @@ async def _error(_: Request, error: Exception) -> Response:
         return error_response(400, "the body ended before its end")  # for the metrics: nobody reads it
     if isinstance(error, HTTPException):
         headers = dict(error.headers or {})
-        if headers.get("Allow") == "GET":
+        if error.status_code == 405 and headers.get("Allow", "GET") == "GET":  # files have none in older starlettes
             headers["Allow"] = "GET, HEAD"  # see Exchange
         return error_response(error.status_code, f"{error.detail}; /docs lists the endpoints", headers)
     if isinstance(error, UserError):

@@ -121,7 +121,7 @@ def test_random_numbers_depend_on_the_seed_alone_and_continue_afterwards_even_af
     from seq2seq_attn.training.randomness import RandomStates, seeded
 
     def drawn():
-        return random.gauss(), np.random.normal(), torch.rand(()).item()
+        return random.gauss(0, 1), np.random.normal(), torch.rand(()).item()
 
     before = RandomStates.now()
     expected = drawn(), drawn()
