@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 # Examples of the help that are not run, each with the reason.
 LONG = {
     "seq2seq-attn demo": "four minutes on two idle cores",
-    "seq2seq-attn demo --quick --output quick-demo": "docs/getting-started.md runs it, and .ci/run with a folder",
+    "seq2seq-attn demo --quick --output quick-demo": "docs/getting-started.md runs it",
     "seq2seq-attn data get multi30k-en-de": "downloads",
 }
 NEEDS = {
