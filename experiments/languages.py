@@ -25,7 +25,7 @@ from seq2seq_attn.config import Config
 from seq2seq_attn.evaluation.significance import holm
 from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.differences import p_text
-from seq2seq_attn.results.results import MetricRecord, Results, Spread
+from seq2seq_attn.results.results import MetricRecord, Results
 from seq2seq_attn.results.test_sets import mean_difference
 
 
@@ -54,7 +54,7 @@ def by_language(languages: Mapping[str, Results], metric: MetricRecord) -> str:
     scores = {language: scores_of(results, metric) for language, results in languages.items()}
     arms = dict.fromkeys(arm for each in scores.values() for arm in each)
     rows = [
-        [language, *(_text(metric, each[arm].mean, each[arm].std) if arm in each else "" for arm in arms)]
+        [language, *(_text(metric, *each[arm]) if arm in each else "" for arm in arms)]
         for language, each in scores.items()
     ]
     return markdown_table(["language", *arms], rows)
@@ -80,20 +80,21 @@ def over_all(
     rows = []
     for arm in arms:
         each = [one[arm] for one in scores]
-        mean, std = fmean(one.mean for one in each), hypot(*(one.std for one in each)) / len(each)
+        stds = [std for _, std in each if std is not None]
+        mean, std = fmean(mean for mean, _ in each), hypot(*stds) / len(each) if len(stds) == len(each) else None
         rows.append([arm, _text(metric, mean, std), *(["", ""] if arm == baseline else cells((arm, baseline)))])
     rows += [[f"{arm} against {other}", "", *cells((arm, other))] for arm, other in pairs if other != baseline]
     return markdown_table(["arm", "mean", f"difference from {baseline}", "p"], rows)
 
 
-def scores_of(results: Results, metric: MetricRecord) -> dict[str, Spread]:
-    """The score of each arm, by its name."""
-    return {arm.name: arm.scores[metric.key] for arm in results.arms}
+def scores_of(results: Results, metric: MetricRecord) -> dict[str, tuple[float, float | None]]:
+    """The mean score of each arm over its runs, by its name, and the standard deviation of several."""
+    scores = [(arm, arm.scores[metric.key]) for arm in results.arms]
+    return {arm.name: (each.mean, each.std if len(arm.seeds) > 1 else None) for arm, each in scores}
 
 
-def _text(metric: MetricRecord, mean: float, std: float) -> str:
-    """Mean ± standard deviation over the runs; 0 means that there is one run."""
-    return metric.text(mean) + (f" ± {metric.text(std)}" if std else "")
+def _text(metric: MetricRecord, mean: float, std: float | None) -> str:
+    return metric.text(mean) + ("" if std is None else f" ± {metric.text(std)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

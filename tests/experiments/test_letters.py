@@ -3,6 +3,7 @@
 import gzip
 import runpy
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,6 +132,16 @@ def test_a_score_over_all_languages_is_their_mean_of_the_arms_that_all_of_them_h
     (_, *of_arabic), (_, *of_german) = cells(languages["by_language"](both, arabic.main))
     assert all(of_arabic)
     assert [bool(cell) for cell in of_german] == [True, True, False]
+
+
+def test_runs_that_agree_have_no_deviation_and_a_single_run_has_none_to_show():
+    languages = runpy.run_path(str(EXPERIMENTS / "languages.py"))
+    arabic = Results.load(EXPERIMENTS / "inflection/results/arabic/results.json")
+    arm, key = arabic.arms[0], arabic.main.key
+    alike = replace(arm, name="alike", scores={key: replace(arm.scores[key], mean=4.0, std=0.0)})
+    object.__setattr__(arabic, "arms", (alike, replace(alike, name="alone", seeds=(1,))))
+    ((_, *shown),) = cells(languages["by_language"]({"ar": arabic}, arabic.main))
+    assert shown == ["4.0 ± 0.0", "4.0"]
 
 
 def test_the_files_of_another_language_are_beside_those_of_the_experiment(tmp_path, monkeypatch):
