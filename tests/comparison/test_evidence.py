@@ -22,7 +22,7 @@ from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs.corpora import read_test
 
 ROOT = Path(__file__).parents[2]
-PUBLISHED = sorted(ROOT.glob(f"experiments/*/*/{EVIDENCE}"))
+PUBLISHED = sorted(ROOT.glob(f"experiments/**/{EVIDENCE}"))
 
 
 @pytest.fixture(scope="module")
