@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from math import hypot
+from math import hypot, isnan, nan
 from pathlib import Path
 from statistics import fmean
 
@@ -80,21 +80,20 @@ def over_all(
     rows = []
     for arm in arms:
         each = [one[arm] for one in scores]
-        stds = [std for _, std in each if std is not None]
-        mean, std = fmean(mean for mean, _ in each), hypot(*stds) / len(each) if len(stds) == len(each) else None
+        mean, std = fmean(mean for mean, _ in each), hypot(*(std for _, std in each)) / len(each)
         rows.append([arm, _text(metric, mean, std), *(["", ""] if arm == baseline else cells((arm, baseline)))])
     rows += [[f"{arm} against {other}", "", *cells((arm, other))] for arm, other in pairs if other != baseline]
     return markdown_table(["arm", "mean", f"difference from {baseline}", "p"], rows)
 
 
-def scores_of(results: Results, metric: MetricRecord) -> dict[str, tuple[float, float | None]]:
-    """The mean score of each arm over its runs, by its name, and the standard deviation of several."""
+def scores_of(results: Results, metric: MetricRecord) -> dict[str, tuple[float, float]]:
+    """The mean score of each arm over its runs, by its name, and their standard deviation, which is NaN for one."""
     scores = [(arm, arm.scores[metric.key]) for arm in results.arms]
-    return {arm.name: (each.mean, each.std if len(arm.seeds) > 1 else None) for arm, each in scores}
+    return {arm.name: (each.mean, each.std if len(arm.seeds) > 1 else nan) for arm, each in scores}
 
 
-def _text(metric: MetricRecord, mean: float, std: float | None) -> str:
-    return metric.text(mean) + ("" if std is None else f" ± {metric.text(std)}")
+def _text(metric: MetricRecord, mean: float, std: float) -> str:
+    return metric.text(mean) + ("" if isnan(std) else f" ± {metric.text(std)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
