@@ -1,8 +1,8 @@
 """An experiment in several languages: a comparison in each, then one table over all of them.
 
-    python experiments/languages.py experiments/pronunciation-2020          # trains what is missing, in every language
-    python experiments/languages.py experiments/pronunciation-2020 kor hin  # in two of them
-    python experiments/languages.py experiments/pronunciation-2020 --results experiments/pronunciation-2020/results
+    python experiments/languages.py experiments/inflection/medium.yaml                  # trains what is missing
+    python experiments/languages.py experiments/inflection/medium.yaml finnish turkish  # in two of the languages
+    python experiments/languages.py experiments/inflection/medium.yaml --results experiments/inflection/results-medium
 
 The paths of the experiment file are those of one language, as in data/downloaded/g2p-2020/kor/train.letters; the other
 languages are the folders beside it. A comparison, its report included, is in comparisons/NAME/LANGUAGE. Over all
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from math import hypot, isnan, nan
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import seq2seq_attn as s2s
 from seq2seq_attn.comparison.experiment import read_experiment
@@ -27,15 +28,25 @@ from seq2seq_attn.report.table import markdown_table
 from seq2seq_attn.results.differences import p_text
 from seq2seq_attn.results.results import MetricRecord, Results
 from seq2seq_attn.results.test_sets import mean_difference
+from seq2seq_attn.strict import read_yaml
 
 
 def compare_in(language: str, experiment: Path, output: Path) -> None:
     """The comparison in one language, in output/LANGUAGE; what is finished is not trained again."""
+    s2s.compare(in_language(language, experiment), output / language)
+
+
+def in_language(language: str, experiment: Path) -> dict[str, Any]:
+    """The experiment with the files of this language, in its base and in its arms."""
     grid = read_experiment(experiment)
-    config = grid.runs[0].config
-    files = config.data.model_dump_json(exclude_unset=True)
-    data = json.loads(files.replace(f"/{named_language(config)}/", f"/{language}/"))
-    s2s.compare(experiment, output / language, name=f"{grid.experiment.name}-{language}", data=data)
+    base = grid.experiment.base
+    values = read_yaml(experiment) | {
+        "base": read_yaml(experiment.parent / base) if isinstance(base, Path) else base,
+        "name": f"{grid.experiment.name}-{language}",
+    }
+    named = named_language(grid.runs[0].config)
+    translated: dict[str, Any] = json.loads(json.dumps(values).replace(f"/{named}/", f"/{language}/"))
+    return translated
 
 
 def named_language(config: Config) -> str:
@@ -98,16 +109,15 @@ def _text(metric: MetricRecord, mean: float, std: float) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of the experiment, as in experiments/pronunciation-2020")
+    parser.add_argument("experiment", type=Path, help="its file, in which the paths are those of one language")
     parser.add_argument("languages", nargs="*", help="all by default")
     parser.add_argument("--output", type=Path, help="of the comparisons; by default comparisons/NAME")
     parser.add_argument("--results", type=Path, help="comparisons that are finished: only print their tables")
     given = parser.parse_intermixed_args(arguments)
-    experiment = given.folder / "experiment.yaml"
-    grid = read_experiment(experiment)
+    grid = read_experiment(given.experiment)
     place = given.results or given.output or Path("comparisons") / grid.experiment.name
     for language in [] if given.results else given.languages or all_languages(grid.runs[0].config):
-        compare_in(language, experiment, place)
+        compare_in(language, given.experiment, place)
     finished = {path.parent.name: Results.load(path) for path in sorted(place.glob("*/results.json"))}
     chosen = {name: each for name, each in finished.items() if not given.languages or name in given.languages}
     if not chosen:

@@ -5,11 +5,10 @@ import runpy
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from seq2seq_attn.comparison.experiment import read_experiment
+from seq2seq_attn.comparison.experiment import experiment_grid, read_experiment
 from seq2seq_attn.corpora.tokenizers import Character
 from seq2seq_attn.evaluation.corpus_scores import Expected
 from seq2seq_attn.results.results import Results
@@ -144,15 +143,18 @@ def test_runs_that_agree_have_no_deviation_and_a_single_run_has_none_to_show():
     assert shown == ["4.0 ± 0.0", "4.0"]
 
 
-def test_the_files_of_another_language_are_beside_those_of_the_experiment(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("file", "forms"), [("experiment", "high"), ("medium", "medium"), ("low", "low")])
+def test_the_files_of_another_language_are_beside_those_of_the_experiment(monkeypatch, file, forms):
     languages = runpy.run_path(str(EXPERIMENTS / "languages.py"))
+    experiment = EXPERIMENTS / f"inflection/{file}.yaml"
     monkeypatch.chdir(ROOT)
-    config = read_experiment(EXPERIMENTS / "inflection/experiment.yaml").runs[0].config
-    asked = {}
-    monkeypatch.setitem(
-        languages["compare_in"].__globals__, "s2s", SimpleNamespace(compare=lambda *where, **what: asked.update(what))
-    )
-    languages["compare_in"]("german", EXPERIMENTS / "inflection/experiment.yaml", tmp_path)
-    assert languages["named_language"](config) == "finnish"
-    assert asked["name"] == "inflection-german"
-    assert asked["data"]["test"]["target"] == "data/downloaded/inflection-2017/german/test.forms"
+    finnish = read_experiment(experiment)
+    assert languages["named_language"](finnish.runs[0].config) == "finnish"
+    german = experiment_grid(languages["in_language"]("german", experiment))
+    assert german.experiment.name == f"{finnish.experiment.name}-german"
+    place = Path("data/downloaded/inflection-2017/german")
+    for run, other in zip(german.runs, finnish.runs, strict=True):
+        data = run.config.data
+        assert (data.train.source, data.train.target) == (place / f"{forms}.lemmas", place / f"{forms}.forms")
+        assert data.test.target == place / "test.forms"
+        assert run.config.model_copy(update={"data": other.config.data}) == other.config
