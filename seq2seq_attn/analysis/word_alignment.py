@@ -145,13 +145,16 @@ def align_by_eflomal(run: Path, pairs: ParallelCorpus, say: Say = lambda _: None
 
     eflomal is run as a program, not imported: it has another license (GPL-3.0) than this package.
 
-    UserError: eflomal is not installed or fails, or the training pairs are not where the configuration of the run names
-    them.
+    UserError: eflomal is not installed or fails, the source of the run is not plain text, or the training pairs are not
+    where its configuration names them.
     """
     program = eflomal_program()
     if program is None:
         raise UserError("there is no program eflomal-align; install it: pip install 'seq2seq_attn[align]'")
-    training = read_pairs(read_config(run).data.train)
+    config = read_config(run)
+    if config.source is not None:
+        raise UserError(f"{run}: eflomal aligns words of plain text, not a source of the kind {config.source.kind}")
+    training = read_pairs(config.data.train)
     source, target = load_codecs(run)
     say(f"eflomal learns from {len(training):,} training pairs and the {len(pairs):,} to align; this may take minutes")
     with TemporaryDirectory() as name:

@@ -112,16 +112,12 @@ def _aer_rivals(test_set: TestSet, aligners: Mapping[str, Sequence[str]]) -> dic
 
 
 def training_text(grid: RunGrid, say: Say) -> ParallelCorpus | None:
-    """The training text of all runs, for word frequencies; None, with a message, if it is not available."""
+    """The training text of all runs, for word frequencies; None, with a message, if they have different ones."""
     first, *others = (run.config.data.train for run in grid.runs)
     if any(other != first for other in others):
         say("no breakdown by word frequency: the runs differ in data.train")
         return None
-    try:
-        return read_pairs(first)
-    except UserError as error:
-        say(f"no breakdown by word frequency: {error}")
-        return None
+    return read_pairs(first)
 
 
 def _row(name: str, arm: Arm, main: Metric) -> ArmResult:

@@ -33,7 +33,7 @@ from seq2seq_attn.results.evidence import EVIDENCE, Evidence, RunEvidence
 from seq2seq_attn.results.records import RUNS
 from seq2seq_attn.results.reproduction import REPRODUCTION, Reproduction
 from seq2seq_attn.results.results import RESULTS, MissingRun, Results, Tuned
-from seq2seq_attn.runs import Say
+from seq2seq_attn.runs import CONFIG, Say
 from seq2seq_attn.runs.cache import CACHE_FOLDER, Cache
 from seq2seq_attn.runs.corpora import TestSet, read_test, source_words
 from seq2seq_attn.runs.folder import COMPARISON, is_run, is_vacant, read_config, refuse_folder
@@ -161,8 +161,9 @@ def _from_evidence(
 
 
 def _as_trained(run: ArmRun) -> ArmRun:
-    """The run with the configuration in its folder, if there is one."""
-    return run._replace(config=read_config(run.place)) if is_run(run.place) else run
+    """The run with the configuration in its folder, once it has begun; one that waits has been cleared."""
+    begun = is_run(run.place) and (run.place / CONFIG).exists()
+    return run._replace(config=read_config(run.place)) if begun else run
 
 
 def _missing(run: ArmRun, reason: str) -> MissingRun:
@@ -183,7 +184,8 @@ def _all_locked(folder: Path, runs: Sequence[Path]) -> Iterator[None]:
 
 def _align(grid: RunGrid, test: TestSet, say: Say) -> dict[str, list[str]]:
     """The links of eflomal, if it is installed and there are gold links; it learns from the text of the first run."""
-    if test.gold is None or not grid.runs or eflomal_program() is None:
+    is_text = grid.runs and grid.runs[0].config.source is None
+    if test.gold is None or not is_text or eflomal_program() is None:
         return {}
     both = align_by_eflomal(grid.runs[0].place, test.pairs, say)
     links = [symmetrize(*pair) for pair in zip(both.forward, both.backward, strict=True)]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 
 from seq2seq_attn.comparison.samplers import Grid, Sampler, Setting, Values, ends
-from seq2seq_attn.config import Config
+from seq2seq_attn.config import Config, EvaluationConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.options import Resources
 from seq2seq_attn.results.records import run_folder, slug
@@ -358,5 +358,5 @@ def _is_changed(change: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 def _scored_otherwise(one: Config, other: Config) -> str | None:
     """The first key by which the scores of two arms would be of different things; None if they can be compared."""
-    keys = ("data.test", *(f"evaluation.{key}" for key in ("metrics", "tokenize", "lowercase", "bands")))
+    keys = ("data.test", *(f"evaluation.{key}" for key in EvaluationConfig.model_fields))
     return next((key for key in keys if attrgetter(key)(one) != attrgetter(key)(other)), None)

@@ -92,7 +92,7 @@ class Sampler(Tagged):
 
     @property
     def title(self) -> str:
-        """What the report says of the settings that were tried; "" if the experiment file lists them."""
+        """What the report says of the search: the kind with its options."""
         return ", ".join([self.kind, *(f"{key} {value}" for key, value in self if key != "kind")])
 
     @abstractmethod

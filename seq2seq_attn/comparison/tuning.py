@@ -129,7 +129,7 @@ class _Search:
             best,
             [None if trial.score is None else monitored.sign * trial.score for trial in self.trials],
             monitored.label,
-            [trial.setting for trial in self.trials] if self.tune.sampler.title else (),
+            [trial.setting for trial in self.trials],
         )
         say(
             f"{self.arm}: {tuned.shown} is the best of {len(scores)} settings, "

@@ -63,6 +63,13 @@ class Chart(NamedTuple):
     over: str = "resampled sentences"  # what its intervals account for
     divider: tuple[float, str] | None = None  # x of a vertical line, and what is on its right
     left_out: Sequence[str] = ()  # groups that are too small to be drawn
+    digits: int = 1  # after the decimal point of a value that is written beside its arm
+
+    @property
+    def lowest(self) -> float:
+        """Where the vertical axis of lines begins: at 0, or at the lowest value or limit below it."""
+        values = (value for each in self.series for value in (*each.values, *(v for seed in each.seeds for v in seed)))
+        return min((y for value in values for y in (value.y, value.low or 0.0, 0.0)), default=0.0)
 
     @property
     def notes(self) -> list[str]:
@@ -100,7 +107,7 @@ def score_chart(results: Results) -> Chart:
     over = f"training runs and {items}{single}" if any(joint) else f"resampled {items}"
     series = [each._replace(values=[values[each.name]]) for each in by_length.series]
     labels = metric.label, metric.label, metric.label
-    chart = Chart("scores", *labels, series, [(-1, ())], as_dots=True, item=results.item, over=over)
+    chart = Chart("scores", *labels, series, [(-1, ())], True, results.item, over, digits=metric.digits)
     if not by_length.as_dots:
         return chart
     return chart._replace(
@@ -160,6 +167,7 @@ def breakdown_chart(results: Results, breakdown: Breakdown, title: str = "", x_l
         results.item,
         f"resampled {results.item}s",
         left_out=[" ".join(heading) for place, heading in enumerate(headings) if place not in drawn],
+        digits=metric.digits,
     )
 
 

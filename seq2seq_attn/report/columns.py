@@ -240,7 +240,7 @@ def _p(p: float) -> TableCell:
 def lengths(results: Results) -> list[Column]:
     """One column per length band, of which the shortest and the longest one with enough sentences are not optional.
 
-    The first column explains all of them.
+    The first of these two explains all columns: where optional ones are left out, it is there.
     """
     by_length, metric, unit = results.by_length, results.main, results.unit
     bands = next(iter(by_length.arms.values()))
@@ -257,7 +257,7 @@ def lengths(results: Results) -> list[Column]:
         Column(
             label,
             [_in_band(groups[place], metric) for groups in by_length.arms.values()],
-            meaning if place == 0 else "",
+            meaning if place == enough[0] else "",
             optional=place not in (enough[0], enough[-1]),
             parts=("", *LIMITS),
         )

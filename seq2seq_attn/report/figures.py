@@ -99,7 +99,7 @@ def _lines(axes: Axes, chart: Chart) -> None:
     axes.set_xticks([x for x, _ in chart.ticks], ["\n".join(text) for _, text in chart.ticks])
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=_bottom(chart))
 
 
 def _line(axes: Axes, series: Series, look: Mapping[str, Any]) -> None:
@@ -149,9 +149,14 @@ def _panel_per_series(part: SubFigure, chart: Chart) -> None:
         axes.tick_params(labelbottom=place >= count - PANELS)  # the lowest panel of each column
     for axes in panels[count:]:
         axes.set_axis_off()
-    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=_bottom(chart))
     part.supylabel(f"{chart.title}, {chart.y_label}", fontsize=10)
     part.supxlabel(chart.x_label, fontsize=10)
+
+
+def _bottom(chart: Chart) -> float | None:
+    """Where the vertical axis begins: at 0, or below the lowest value."""
+    return 0.0 if chart.lowest == 0 else None
 
 
 def _columns(values: Sequence[Value]) -> tuple[list[float], list[float]]:

@@ -68,13 +68,14 @@ def drawing(chart: Chart) -> Drawing:
 
 
 def _lines(chart: Chart) -> Drawing:
-    """The axes contain all values, ticks and intervals, and the vertical one starts at 0."""
+    """The axes contain all values, ticks and intervals, and the vertical one contains 0."""
     values = [value for each in chart.series for value in (*each.values, *(v for seed in each.seeds for v in seed))]
     places = [*(x for x, _ in chart.ticks), *(value.x for value in values)]
     first, last = min(places), max(places)
-    highest = max((y for value in values for y in (value.y, value.high or 0)), default=0.0) or 1.0
-    step = nice_step(highest)
-    steps = math.ceil(highest / step - 1e-9)
+    low, high = chart.lowest, max((y for value in values for y in (value.y, value.high or 0, 0)), default=0.0)
+    high = high if high > low else low + 1.0
+    step = nice_step(high - low)
+    bottom, top = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
 
     def across(x: float) -> float:
         if first == last:
@@ -82,7 +83,7 @@ def _lines(chart: Chart) -> Drawing:
         return _between(LEFT + MARGIN, RIGHT - MARGIN, x - first, last - first)
 
     def up(y: float) -> float:
-        return _between(BOTTOM, TOP, y, steps * step)
+        return _between(BOTTOM, TOP, y / step - bottom, top - bottom)
 
     def path(points: Iterable[tuple[float, float]]) -> str:
         return " ".join(f"{'L' if index else 'M'}{across(x)} {up(y)}" for index, (x, y) in enumerate(points))
@@ -107,7 +108,7 @@ def _lines(chart: Chart) -> Drawing:
         lines,
         BOTTOM + 34 + 24 * max((len(text) for _, text in chart.ticks), default=1),
         [(across(x), text) for x, text in chart.ticks],
-        [(up(index * step), f"{index * step:g}") for index in range(steps + 1)],
+        [(up(index * step), f"{index * step:g}") for index in range(bottom, top + 1)],
         divider=across(chart.divider[0]) if chart.divider else 0,
     )
 
@@ -116,11 +117,13 @@ def _dots(chart: Chart) -> Drawing:
     """One row per series; one panel per tick, all with the same scale.
 
     With more than `MOST_LINES` rows, names are in a column on the left: rows of two such charts line up.
-    The scale starts at 0 unless all values are far from it and they differ.
+    The scale contains 0 unless all values are far above it and differ.
     """
     limits = [y for each in chart.series for v in each.values for y in (v.y, v.low, v.high) if y is not None]
-    low, high = min(limits, default=0.0), max(limits, default=1.0) or 1.0
-    low = 0.0 if low < high / 2 or high - low < 1e-6 * high else low
+    low, high = min(limits, default=0.0), max(limits, default=0.0)
+    if low < high / 2 or high - low < 1e-6 * high or high < 0:
+        low, high = min(low, 0.0), max(high, 0.0)
+    high = high if high > low else low + 1.0
     step = nice_step(high - low, at_least=4 if len(chart.ticks) == 1 else 2)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     is_long = len(chart.series) > MOST_LINES

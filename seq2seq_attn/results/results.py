@@ -106,7 +106,7 @@ class Tuned:
     setting: Mapping[str, Any]  # by key of the configuration
     scores: NonEmpty[float | None]  # one per setting that was tried; None: its training failed
     monitor: str  # what is scored
-    settings: Many[Mapping[str, Any]] = ()  # one per score, where they are not the grid of the experiment file
+    settings: Many[Mapping[str, Any]] = ()  # one per score
 
     @property
     def shown(self) -> str:
@@ -137,7 +137,7 @@ class Results:
     aer_rivals: Mapping[str, float] = Field(default_factory=dict)  # AER of trivial alignments, and of other aligners
     tuned: Mapping[str, Tuned] = Field(default_factory=dict)  # by arm, those whose settings were searched for
     tuned_for_others: str = ""  # the tuned arm whose setting the other arms have
-    tuned_by: str = ""  # what suggested the settings, if that is not a grid
+    tuned_by: str = ""  # what suggested the settings, with its options
     missing: Many[MissingRun] = ()  # runs that failed; an arm without any other run is not in `arms`
 
     @model_validator(mode="after")

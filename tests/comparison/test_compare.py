@@ -42,7 +42,7 @@ from seq2seq_attn.results.evidence import EVIDENCE, Evidence
 from seq2seq_attn.results.results import Results
 from seq2seq_attn.runs import train as run_training
 from seq2seq_attn.runs.corpora import read_pairs, read_test
-from seq2seq_attn.runs.folder import read_metrics
+from seq2seq_attn.runs.folder import clear, read_metrics
 from seq2seq_attn.runs.model import TrainedModel
 from seq2seq_attn.strict import parse, read_yaml
 
@@ -338,18 +338,14 @@ def test_only_missing_runs_are_trained_and_finished_ones_need_no_checkpoints(res
     assert [arm.scores["bleu"] for arm in again.arms] == [arm.scores["bleu"] for arm in results.arms]
 
 
-def test_training_text_that_is_missing_or_differs_between_arms_is_reported_and_not_used(grid, tmp_path):
+def test_training_text_that_differs_between_arms_is_reported_and_not_used(grid, tmp_path):
     said = []
-    moved = grid.runs[0].config.data.train.model_copy(update={"source": tmp_path / "gone"})
-
-    def change(run):
-        data = run.config.data.model_copy(update={"train": moved})
-        return run._replace(config=run.config.model_copy(update={"data": data}))
-
-    for runs in (list(map(change, grid.runs)), [change(grid.runs[0]), *grid.runs[1:]]):
-        assert training_text(grid._replace(runs=runs), said.append) is None
-    assert "gone: no such file" in said[0]
-    assert "the runs differ in data.train" in said[1]
+    first, *others = grid.runs
+    moved = first.config.data.train.model_copy(update={"source": tmp_path / "another"})
+    data = first.config.data.model_copy(update={"train": moved})
+    other = first._replace(config=first.config.model_copy(update={"data": data}))
+    assert training_text(grid._replace(runs=[other, *others]), said.append) is None
+    assert "the runs differ in data.train" in said[0]
 
 
 @pytest.mark.slow
@@ -381,6 +377,8 @@ def test_a_plan_has_what_would_be_trained_and_changes_nothing(results, experimen
     with pytest.raises(UserError, match=r"training\.batch_size=8, now it is 9"):
         states("training.batch_size=9")
     assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*")) == before
+    clear(tmp_path / "mine/runs/attention/seed-2")  # as of a run that --overwrite has not come to
+    assert states(tune)["attention, seed 2"] == "new"
 
 
 def test_runs_of_another_configuration_do_not_count_as_finished(results, experiment_file, tmp_path):

@@ -170,7 +170,9 @@ def test_a_seed_for_all_runs_is_refused_with_the_key_that_an_experiment_has(expe
         read_experiment(experiment_file, ["seed=5"])
 
 
-@pytest.mark.parametrize("change", ["data.test=null", "evaluation.tokenize=char", "evaluation.bands=[2]"])
+@pytest.mark.parametrize(
+    "change", ["data.test=null", "evaluation.tokenize=char", "evaluation.bands=[2]", "evaluation.unit=letters"]
+)
 def test_arms_that_would_be_scored_differently_are_refused(tmp_path, values, change):
     key = change.partition("=")[0]
     values["arms"]["attention"].append(change)

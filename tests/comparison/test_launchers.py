@@ -192,3 +192,10 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(on, runs, tmp_p
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=rf"--on {on} needs (ray|submitit).*\[{on}\]"):
         list(find_launcher(on, None, tmp_path).launch(seed, runs, print))
+
+
+@pytest.mark.parametrize("on", ["local", "ray", "slurm"])
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_no_run_at_once_is_refused_before_any_waits(tmp_path, on, jobs):
+    with pytest.raises(UserError, match=f"jobs={jobs}: give 1 or more"):
+        find_launcher(on, jobs, tmp_path)

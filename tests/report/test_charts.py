@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from seq2seq_attn.report import figures
 from seq2seq_attn.report.charts import Chart, Series, Value, breakdown_chart, learning_curve_charts
 from seq2seq_attn.report.html_charts import BOTTOM, LEFT, RIGHT, TOP, drawing, nice_step
 from seq2seq_attn.results.breakdowns import Breakdown, GroupResult, GroupScore
@@ -39,6 +40,21 @@ def test_all_values_seeds_and_intervals_lie_within_the_axes():
 def test_an_empty_or_all_zero_chart_still_has_axes(values):
     drawn = chart([Series("a", 0, values)], [(1.0, ("1",))])
     assert [text for _, text in drawn.y_ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+
+
+def test_values_below_zero_are_drawn_on_axes_that_contain_zero():
+    series = [Series("a", 0, [Value(1, -0.4, "", "", -0.5, -0.3), Value(2, -0.1, "", "")])]
+    ticks = [(1.0, ("1",)), (2.0, ("2",))]
+    lines = chart(series, ticks)
+    assert [text for _, text in lines.y_ticks] == ["-0.5", "-0.4", "-0.3", "-0.2", "-0.1", "0"]
+    heights = [y for y, _ in lines.y_ticks]
+    assert (heights[0], heights[-1]) == (BOTTOM, TOP)
+    assert [point.y for point in lines.lines[0].points] == pytest.approx([heights[1], heights[4]], abs=0.02)
+    panel, _ = chart(series, ticks, as_dots=True).panels
+    assert [text for _, text in panel.ticks][:: len(panel.ticks) - 1] == ["-0.6", "0"]
+    axes = figures.Picture().subplots()
+    figures._lines(axes, Chart("", "", "", "", series, ticks))
+    assert axes.get_ylim()[0] < -0.5
 
 
 def test_learning_curves_that_end_within_the_first_epoch_have_that_epoch_as_their_tick(values, write):

@@ -145,6 +145,16 @@ def test_the_main_metric_comes_first_with_its_own_name_digits_and_meaning(load):
     assert "chrF of the sentences with this many source words" in text
 
 
+def test_the_first_length_that_is_shown_explains_all_of_them(load):
+    def another(results):
+        for groups in results["by_length"]["arms"].values():
+            groups[0]["sentences"] = 1  # too few to be shown beside the others
+
+    shown, hidden = markdown(load(another)).split("<details>")
+    assert "of the sentences with this many source words" in shown
+    assert "of the sentences with this many source words" not in hidden
+
+
 def without(*keys):
     """A change that removes scores in these metrics, and the speed, from all arms."""
 

@@ -106,6 +106,12 @@ def test_the_score_chart_shows_the_results_with_the_best_arm_on_top(tree, all_va
     assert "95 % intervals over training runs and sentences" in drawn.one("p", "hint").text
 
 
+def test_a_score_beside_its_arm_has_the_digits_of_its_metric(render_page):
+    page = render_page(lambda values: values["results.json"]["metrics"][0].update(digits=3))
+    drawn = parse(page).id("scores").one("figure")
+    assert [text.text for text in drawn.all("text")][-1] == "18.000 [17.000, 19.000]"
+
+
 def points(chart):
     """(x, y, value) of each point of each line that has any."""
     lines = []

@@ -13,6 +13,9 @@ import yaml
 from plain_recipe import NO_DROPOUT, constant
 
 import seq2seq_attn as s2s
+from seq2seq_attn.analysis import word_alignment
+from seq2seq_attn.api.alignment import align_by_eflomal
+from seq2seq_attn.comparison import compare as comparing
 from seq2seq_attn.comparison.evidence import recompute
 from seq2seq_attn.config import Config
 from seq2seq_attn.corpora.display import picture_of
@@ -240,7 +243,9 @@ def test_training_continues_exactly_and_only_with_the_same_recordings(values, da
     assert (tmp_path / "run/model.safetensors").read_bytes() == (model.folder / "model.safetensors").read_bytes()
 
 
-def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
+def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures, monkeypatch):
+    for module in (comparing, word_alignment):  # as if it was installed
+        monkeypatch.setattr(module, "eflomal_program", lambda: "eflomal-align")
     base = override(values, ["training.max_epochs=1"])
     arms = {"attention": {}, "mean": ["model.context.kind=mean"]}
     experiment = {"name": "frames", "baseline": "mean", "seeds": [1, 2], "arms": arms, "base": base}
@@ -254,6 +259,10 @@ def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures):
     assert not re.search(r"source words|\d words", markdown(results))
     assert {"aer", "bleu"} <= results.arms[0].scores.keys()
     assert results.aer_rivals["diagonal"] > 0
+    assert "eflomal" not in results.aer_rivals
+    run = tmp_path / "out/runs/mean/seed-1"
+    with pytest.raises(UserError, match=f"{run}: eflomal aligns words of plain text, not a source of the kind scaled_frames"):
+        align_by_eflomal(run, [("a.npy", "b")], symmetrize="union")
     breakdowns = {each.name: each for each in results.where.breakdowns}
     assert "rarest source word" not in breakdowns
     by_entropy = breakdowns["entropy of the weights"].arms["attention"]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from seq2seq_attn.errors import UserError
+
 if TYPE_CHECKING:
     from seq2seq_attn.comparison.experiment import ArmRun
 
@@ -48,7 +50,11 @@ def find_launcher(on: On, jobs: int | None, runs: Path) -> Launcher | None:
     """The engine, with `jobs` runs at once at most; None for one after the other in this process.
 
     `runs` is the folder of all runs, where an engine may keep files of its own.
+
+    UserError: no run could be trained.
     """
+    if jobs is not None and jobs < 1:
+        raise UserError(f"jobs={jobs}: give 1 or more runs to train at once, or leave it out")
     if on == "ray":
         from seq2seq_attn.comparison.launchers.ray import Ray
 
