@@ -142,8 +142,8 @@ class SeveralFiles(PairFiles):
     def _require_files(self) -> None:
         if not self.corpora:
             super()._require_files()
-        elif any((self.source, self.target, self.tsv, self.table, self.dataset, self.tag)):
-            raise ValueError("source, target, tsv, table, dataset and tag belong into each of the corpora")
+        elif given := [key for key, field in PairFiles.model_fields.items() if getattr(self, key) != field.default]:
+            raise ValueError(f"{', '.join(given)}: of several corpora, each has its own; give it there")
 
     @property
     def each(self) -> tuple[PairFiles, ...]:

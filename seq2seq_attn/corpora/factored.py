@@ -170,7 +170,7 @@ class FactoredConfig(FrontEndConfig):
     def completed(self, text: TextConfig) -> FactoredConfig:
         return self if self.text is not None else self.model_copy(update={"text": of_source(text)})
 
-    def words(self, lines: Sequence[str]) -> Words:
+    def words(self, lines: Iterable[str]) -> Words:
         return lambda line: split(line, self.factors, self.separator)[0]
 
     def build(self, lines: Sequence[str]) -> Factored:

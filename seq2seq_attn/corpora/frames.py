@@ -104,7 +104,7 @@ class RecordingConfig(FrontEndConfig):
         """All that decides what `read` returns."""
         return self.model_dump()
 
-    def words(self, lines: Sequence[str]) -> Words:
+    def words(self, lines: Iterable[str]) -> Words:
         return lambda line: self.labels(self.count(line))
 
     def build(self, lines: Sequence[str]) -> RecordingFrontEnd:

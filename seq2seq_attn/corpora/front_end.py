@@ -144,9 +144,9 @@ class FrontEndConfig(Tagged):
         """The configuration with what it leaves out taken from the options under `text`."""
         return self
 
-    def words(self, lines: Sequence[str]) -> Words:
-        """As `FrontEnd.words` of what `build` makes of these lines."""
-        return self.build(lines).words
+    def words(self, lines: Iterable[str]) -> Words:
+        """As `FrontEnd.words` of what `build` makes of these lines, which are read only if that depends on them."""
+        return self.build(list(lines)).words
 
     @abstractmethod
     def build(self, lines: Sequence[str]) -> FrontEnd:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -120,7 +120,7 @@ class ImageConfig(FrontEndConfig):
             )
         return self
 
-    def words(self, lines: Sequence[str]) -> Words:
+    def words(self, lines: Iterable[str]) -> Words:
         return self._front_end(_UNKNOWN).words
 
     def build(self, lines: Sequence[str]) -> ImageFrontEnd:

@@ -188,7 +188,7 @@ class MultiSourceConfig(FrontEndConfig):
         filled = tuple(of_source(text) if each is None else each for each in self.texts)
         return self.model_copy(update={"texts": filled})
 
-    def words(self, lines: Sequence[str]) -> Words:
+    def words(self, lines: Iterable[str]) -> Words:
         return lambda line: _words(columns(line, len(self.texts)))
 
     def build(self, lines: Sequence[str]) -> MultiSource:

@@ -21,7 +21,7 @@ from seq2seq_attn.files.reading import read_bytes
 
 PART = ".seq2seq_attn.*.part*"  # the names of files and folders that are being written, and of their locks
 
-_PATIENCE = 1.0  # seconds that another process takes at most to see that a part is not abandoned
+_PATIENCE = 60.0  # seconds that another process takes at most to see that a part is not abandoned
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -153,7 +153,7 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def cache_folder() -> Path:

@@ -36,7 +36,7 @@ from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS, has_sums, is_whole, record
 from seq2seq_attn.files.lock import LOCK, file_locked
-from seq2seq_attn.files.reading import digest
+from seq2seq_attn.files.reading import digest, sha256
 from seq2seq_attn.files.writing import PART, remove_abandoned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import EncodedCorpus, iterate_pairs, learn_front_ends, load_front_ends, spaced_pairs
@@ -127,7 +127,7 @@ def cached_front_ends(config: Config, cache: Cache, digest_of: Digest = digest) 
     """`learn_front_ends` on the training pairs of a configuration, or a sample of them, from the cache if possible."""
     files, source, most = config.data.train, config.source, config.data.learned_from
     learned_from = config.text.model_copy(update={"sampling": None})
-    key = f"codecs {_code_version()} {learned_from!r} {most} {files_key(files)}"
+    key = f"codecs {_code_version()} {learned_from!r} {most} {files_key(files, digest_of)}"
 
     def learn() -> FrontEnds:
         sample, pairs = spaced_pairs(files, most)
@@ -161,22 +161,26 @@ def cached_pairs(files: PairFiles, front_ends: FrontEnds, cache: Cache, digest_o
     source, target = front_ends
     named = f"{named_files(files, source, digest_of)} {packages()}" if source.names_files else None
     rules = f"{_code_of(source)} {source.rules()} {target.rules()}"
-    return _cached_blocks(
-        f"pairs {rules} {named}", files, lambda block: block.encode(front_ends), cache, _lines_of_block(source)
-    )
+    key, lines = f"pairs {rules} {named}", _lines_of_block(source)
+    return _cached_blocks(key, files, lambda block: block.encode(front_ends), cache, lines, digest_of)
 
 
-def cached_text(files: PairFiles, cache: Cache) -> ParallelCorpus:
+def cached_text(files: PairFiles, cache: Cache, digest_of: Digest = digest) -> ParallelCorpus:
     """The text of all pairs of these files, memory-mapped from the cache."""
-    encoded = _cached_blocks("text", files, Block.as_text, cache, blocks.LINES)
+    encoded = _cached_blocks("text", files, Block.as_text, cache, blocks.LINES, digest_of)
     return ParallelCorpus(TextLines(encoded.source), TextLines(encoded.target), files.name)
 
 
 def _cached_blocks(
-    key: str, files: PairFiles, encode: Callable[[Block], EncodedBlock], cache: Cache, lines: int
+    key: str,
+    files: PairFiles,
+    encode: Callable[[Block], EncodedBlock],
+    cache: Cache,
+    lines: int,
+    digest_of: Digest,
 ) -> EncodedCorpus:
     """The blocks of these files, encoded and joined, in the cache under this key and what is in the files."""
-    key = f"{_code_version()} {key} {files_key(files)}"
+    key = f"{_code_version()} {key} {files_key(files, digest_of)}"
     entry = cache.entry(key)
     folder = entry.with_suffix(".blocks")
 
@@ -199,10 +203,10 @@ def _blocks(files: PairFiles, lines: int) -> Iterator[Block]:
         yield from blocks_of(number, one.name, iterate_pairs(one), lines)
 
 
-def files_key(files: PairFiles) -> str:
+def files_key(files: PairFiles, digest_of: Digest = digest) -> str:
     """What the text in these files is: columns, tags and checksums."""
     return " ".join(
-        f"{one.columns} {one.tag} {[digest(path) for path in one.paths]} {dataset_digest(one) or ''}"
+        f"{one.columns} {one.tag} {[digest_of(str(path)) for path in one.paths]} {dataset_digest(one) or ''}"
         for one in files.each
     )
 
@@ -231,5 +235,6 @@ def _code_of(part: FrontEnd | FrontEndConfig) -> dict[str, bytes]:
 @functools.cache
 def _code_version() -> str:
     """The version of the code that turns text into ids: `corpora`, and the files that it reads."""
-    code = [digest(path) for room in (corpora, files) for path in sorted(Path(str(room.__file__)).parent.glob("*.py"))]
+    paths = [path for room in (corpora, files) for path in sorted(Path(str(room.__file__)).parent.glob("*.py"))]
+    code = [sha256(path) for path in paths if path.is_file()]  # an editor may keep links that lead nowhere
     return f"{sys.version} {version('sentencepiece')} {version('sacremoses')} {code}"

@@ -107,7 +107,9 @@ class TestSet(NamedTuple):
 
 def source_words(config: Config) -> Words:
     """What the words of a source are: what white space separates in text, else what its front end says."""
-    return str.split if config.source is None else config.source.words(read_pairs(config.data.train).source)
+    if config.source is None:
+        return str.split
+    return config.source.words(line for line, _ in iterate_pairs(config.data.train))
 
 
 def read_test(files: TestFiles, words: Words = str.split) -> TestSet:

@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,10 +23,11 @@ import seq2seq_attn
 from seq2seq_attn import ops
 from seq2seq_attn.config import Config, PairFiles
 from seq2seq_attn.corpora.tables import digest_of_dataset
+from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import checked
 from seq2seq_attn.files.json_files import OPEN, load_values
 from seq2seq_attn.files.nested import leaves, mapped
-from seq2seq_attn.files.reading import digest
+from seq2seq_attn.files.reading import digest, sha256
 from seq2seq_attn.ops.host import machine_memory, on_cuda
 from seq2seq_attn.runs.plugin import run_values
 from seq2seq_attn.strict import dump, parse
@@ -51,7 +53,7 @@ def session(config: Config) -> dict[str, Any]:
         **run_provenance(config.training.accelerator),
         "code": code_digest(),
         "uncommitted": _git("diff", "HEAD", "--", _PACKAGE.name),
-        "untracked": {name: digest(_CHECKOUT / name) for name in _untracked()},
+        "untracked": {name: _sha256(_CHECKOUT / name) for name in _untracked()},
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "packages": packages(),
         "platform": platform.platform(),
@@ -171,8 +173,15 @@ def dataset_digest(files: PairFiles) -> str | None:
 def code_digest() -> str:
     """The SHA-256 of the package's files, by name."""
     files = sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".cpp", ".h", ".yaml"))
-    named = [f"{digest(path)}  {path.relative_to(_PACKAGE).as_posix()}\n" for path in files]
+    named = [f"{found}  {path.relative_to(_PACKAGE).as_posix()}\n" for path in files if (found := _sha256(path))]
     return hashlib.sha256("".join(named).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str | None:
+    """The SHA-256 of a file; None of what is no longer there, or no file, such as the lock of an editor."""
+    with suppress(UserError):
+        return sha256(path)
+    return None
 
 
 def packages() -> dict[str, str]:

@@ -56,7 +56,7 @@ def pairs_to_learn(
         in_words = f"{filtered}, in each epoch {', '.join(drawn)}"
     encode = links = None
     if is_training and sampling is not None:
-        encode = sampled_pairs(cached_text(files, shared), encoded, front_ends, sampling, seed, longest)
+        encode = sampled_pairs(cached_text(files, shared, digest_of), encoded, front_ends, sampling, seed, longest)
     if is_training and options.guided_alignment is not None:
         links = linked_tokens(options.guided_alignment.links, files, front_ends)
     dataset = EncodedPairs(

@@ -57,16 +57,18 @@ def search(
     method = _method(options)
     translator = quantized_for(options, translator)
     device = device_of(translator)
-    whole = translator if at_step is never else Interruptible(translator, at_step)
+
+    def asking(model: Seq2Seq) -> Seq2Seq:
+        return model if at_step is never else Interruptible(model, at_step)
 
     def decode(rows: list[int], source: Any) -> list[list[Hypothesis]]:
         with autocast(options, device.type):
             if shortlist is None:
                 own = NO_RULES if rules is None else rules.of(rows, device)
-                return method(whole, source, options, with_weights, own)
+                return method(asking(translator), source, options, with_weights, own)
             tokens = shortlist.tokens(source, None if rules is None else rules.tokens(rows))
             own = NO_RULES if rules is None else rules.of(rows, device, tokens)
-            found = method(Shortlisted(whole, tokens), source, options, with_weights, own)
+            found = method(asking(Shortlisted(translator, tokens)), source, options, with_weights, own)
         listed = tokens.tolist()
         return [[each._replace(tokens=[listed[i] for i in each.tokens]) for each in best] for best in found]
 

@@ -42,11 +42,11 @@ class Batch(NamedTuple):
         rows = None if self.rows is None else self.rows[pairs.numpy()]
         return Batch(self.source.select(pairs), self.target.select(pairs), links, rows)
 
-    def halves(self) -> tuple[Batch, Batch]:
-        """Two batches with one half of the pairs each."""
+    def halves(self) -> list[Batch]:
+        """Two batches with one half of the pairs each; of one pair, itself."""
         pairs = torch.arange(self.pairs)
         middle = len(pairs) // 2
-        return self.select(pairs[:middle]), self.select(pairs[middle:])
+        return [self.select(half) for half in (pairs[:middle], pairs[middle:]) if len(half)]
 
     def twice(self) -> Batch:
         """The batch with a copy of all its pairs after them."""

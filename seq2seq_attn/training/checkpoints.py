@@ -153,10 +153,15 @@ def read_checkpoint(
 
     Damaged is also one whose tensors do not have the names, shapes and types of the `expected` ones, of which only
     those that begin with `optional` may be missing. The random states of the process become those of the first process
-    of the checkpoint. Only the owner of the folder writes to it.
+    of the checkpoint. Only the owner of the folder writes to it, and does so first: for other processes, the last one
+    is that which the owner continues from.
 
     UserError: neither is whole.
     """
+    if not is_owner:
+        checkpoint = _read(checked(folder, LAST))
+        checkpoint.random[0].restore()
+        return checkpoint
     for name in (LAST, PREVIOUS):
         path = folder / name
         try:
@@ -170,8 +175,6 @@ def read_checkpoint(
             continue
         if name == PREVIOUS and (folder / LAST).exists():
             say(f"{folder / LAST}: damaged; continuing from the checkpoint before it, {PREVIOUS}")
-        if not is_owner:
-            return checkpoint
         with explained(folder / LAST):
             last: dict[str, str | None] = {LAST: sha256(path)}
             with recording(folder, last if name == LAST else last | {PREVIOUS: None}):
@@ -188,7 +191,7 @@ def trained_state(folder: Path) -> TrainingState:
     """That of the checkpoint that a run would continue from; of a training not begun if there is none that is whole."""
     for name in (LAST, PREVIOUS):
         with suppress(UserError, OSError, ValueError):
-            return _read(checked(folder, name)).state
+            return _values(checked(folder, name)).state
     return TrainingState()
 
 
@@ -207,19 +210,24 @@ def read_optimizer(folder: Path) -> tuple[TrainingState, dict[str, Tensor]]:
     return found.state, {name: tensor for name, tensor in found.tensors.items() if name.startswith("optimizer.")}
 
 
-def _read(path: Path) -> Checkpoint:
+def _values(path: Path) -> _Values:
     """ValueError: it is not a checkpoint. OSError: it cannot be read."""
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            # Copies, because Windows renames no file that is mapped into memory.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a mapping
-        values = _VALUES.validate_json(metadata.get("values", ""))
+            return _VALUES.validate_json((file.metadata() or {}).get("values", ""))
     except SafetensorError as error:
         raise ValueError(f"not a file of safetensors ({error})") from None
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _read(path: Path) -> Checkpoint:
+    """All of it. Errors as in `_values`."""
+    values = _values(path)
+    with safe_open(path, framework="pt") as file:
+        # Copies, because Windows renames no file that is mapped into memory.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a mapping
     random = {name: tensors.pop(name) for name in list(tensors) if name.startswith("random.")}
     states = []
     for rank, (python, numpy) in enumerate([(values.python, values.numpy), *values.others]):

@@ -261,7 +261,9 @@ def test_arms_that_read_frames_are_compared(values, tmp_path, no_figures, monkey
     assert results.aer_rivals["diagonal"] > 0
     assert "eflomal" not in results.aer_rivals
     run = tmp_path / "out/runs/mean/seed-1"
-    with pytest.raises(UserError, match=f"{run}: eflomal aligns words of plain text, not a source of the kind scaled_frames"):
+    with pytest.raises(
+        UserError, match=f"{run}: eflomal aligns words of plain text, not a source of the kind scaled_frames"
+    ):
         align_by_eflomal(run, [("a.npy", "b")], symmetrize="union")
     breakdowns = {each.name: each for each in results.where.breakdowns}
     assert "rarest source word" not in breakdowns

@@ -119,10 +119,12 @@ def test_commit_diff_and_new_files_are_those_of_the_checkout(tmp_path, monkeypat
     assert commit() == head
     (package / "a.py").write_bytes(b"x = 2  # \xff\n")
     (package / "new.py").write_text("y = 3\n")
+    (package / ".#a.py").symlink_to("whoever edits it")  # as Emacs marks a file that is open
     found = provenance.session(config)
     assert found["commit"] == f"{head}+"
     assert "\n-x = 1\n+x = 2  # \ufffd\n" in found["uncommitted"]
-    assert found["untracked"] == {"seq2seq_attn/new.py": hashlib.sha256(b"y = 3\n").hexdigest()}
+    new = hashlib.sha256(b"y = 3\n").hexdigest()
+    assert found["untracked"] == {"seq2seq_attn/.#a.py": None, "seq2seq_attn/new.py": new}
     monkeypatch.setattr(provenance, "_CHECKOUT", package)
     assert (commit(), provenance.session(config)["uncommitted"]) == (None, None)
 

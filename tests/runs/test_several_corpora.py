@@ -63,7 +63,8 @@ def test_a_list_in_the_record_is_what_the_run_writes(values):
         ({"data": {"train": []}}, "source and target"),
         ({"data": {"train": {"source": "a", "target": "b", "temperature": 2}}}, "temperature"),
         ({"data": {"train": [{"source": "a", "target": "b", "tag": "two words"}]}}, "two words"),
-        ({"data": {"train": {"corpora": [{"tsv": "a"}], "tsv": "b"}}}, "each of the corpora"),
+        ({"data": {"train": {"corpora": [{"tsv": "a"}], "tsv": "b"}}}, "data.train: tsv: of several corpora, each"),
+        ({"data": {"train": {"corpora": [{"tsv": "a"}], "columns": [1, 0]}}}, "columns: of several corpora, each"),
         ({"data": {"test": [{"tsv": "a"}]}}, "data.test"),
     ],
 )

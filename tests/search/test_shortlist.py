@@ -55,6 +55,14 @@ def test_a_shortlist_of_all_tokens_changes_nothing(beam_size, precision):
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_search_that_may_be_ended_finds_the_same(beam_size):
+    """As that of a server, which asks before every step whether anybody waits."""
+    options = SearchOptions(beam_size=beam_size, max_length=6, batch_size=4)
+    found = search(make(), SOURCES, options, shortlist=SOME, at_step=lambda: None)
+    assert found == search(make(), SOURCES, options, shortlist=SOME)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
 def test_tokens_outside_the_shortlist_have_probability_0(beam_size):
     options = SearchOptions(beam_size=beam_size, n_best=min(3, beam_size), max_length=6, batch_size=4)
     model, without = make(), make()

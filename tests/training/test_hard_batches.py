@@ -192,6 +192,8 @@ def test_halves_are_the_pairs_of_a_batch_with_their_links_and_without_padding():
     rows = np.array([7, 5, 6])
     batch = Batch(pad([[4, 5, 6, 3], [7, 3], [8, 3]]), pad([[4, 3], [5, 3], [6, 5, 3]]), links, rows)
     first, second = batch.halves()
+    (alone,) = first.halves()
+    assert alone.source.tokens.tolist() == [[4, 5, 6, 3]]
     assert first.source.tokens.tolist() == [[4, 5, 6, 3]]
     assert first.target.tokens.tolist() == [[4, 3]]
     assert second.source.tokens.tolist() == [[7, 3], [8, 3]]
