@@ -113,7 +113,7 @@ class Gain:
     high: float
     decided: bool  # whether a test tells the two apart, see `gain_of`
     error_rate: float | None  # of alignment, against gold links
-    unconverged: bool  # a training run of one of the two was still improving when it stopped
+    improving: tuple[bool, bool]  # without, with: whether a training run was still improving when it stopped
 
     @property
     def name(self) -> str:
@@ -164,7 +164,7 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
         change.high,
         decided,
         fmean(rates) if rates else None,
-        any(arm.unconverged for each in arms for arm in each),
+        (any(arm.unconverged for arm in arms[0]), any(arm.unconverged for arm in arms[1])),
     )
 
 
@@ -185,8 +185,7 @@ def gains_table(gains: Sequence[Gain], missing: Sequence[Task], published: dict[
             f"[{gain.name}](../{gain.task.experiment}/README.md)",
             f"{gain.metric.label}{'' if gain.sign > 0 else ' ↓'}",
             f"{gain.items:,}",
-            gain.metric.text(gain.without),
-            gain.metric.text(gain.attention) + _mark(gain),
+            *_scores(gain),
             _difference(gain),
             "–" if gain.error_rate is None else f"{gain.error_rate:.3f}",
             _published_pair(published.get(gain.task.published)),
@@ -247,8 +246,10 @@ def _difference(gain: Gain) -> str:
     return f"**{middle} [{low}, {high}]**" if gain.decided else f"{middle} [{low}, {high}]"
 
 
-def _mark(gain: Gain) -> str:
-    return " ↑" if gain.unconverged else ""
+def _scores(gain: Gain) -> list[str]:
+    """Without attention and with it, each with the mark of one that was still improving."""
+    both = zip((gain.without, gain.attention), gain.improving, strict=True)
+    return [f"{gain.metric.text(score)}{' ↑' if improving else ''}" for score, improving in both]
 
 
 def _published_pair(entry: dict[str, object] | None) -> str:
@@ -275,17 +276,18 @@ def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
             axes.plot(limits, [row, row], color=theme["gain"], linewidth=9, alpha=0.3, solid_capstyle="butt", zorder=1)
             axes.plot(start, row, "o", markersize=8, color=theme["soft"], markerfacecolor=theme["paper"], zorder=3)
             axes.plot(end, row, "o", markersize=8, color=theme["gain"], zorder=3)
-            for score, x, side in ((gain.without, start, start - end), (gain.attention, end, end - start)):
+            ends = (start, start - end, "soft"), (end, end - start, "text")
+            for score, (x, side, color) in zip(_scores(gain), ends, strict=True):
                 axes.annotate(
-                    gain.metric.text(score),
+                    score,
                     (x, row),
                     (9 if side > 0 else -9, 0),
                     textcoords="offset points",
                     ha="left" if side > 0 else "right",
                     va="center",
-                    color=theme["text" if score == gain.attention else "soft"],
+                    color=theme[color],
                 )
-            change = f"{gain.metric.text(gain.difference, '+')} {gain.metric.label}{_mark(gain)}"
+            change = f"{gain.metric.text(gain.difference, '+')} {gain.metric.label}"
             axes.text(1.0, row, change, transform=axes.get_yaxis_transform(), va="center", color=theme["text"])
         axes.set_yticks(range(len(ordered)), [gain.name for gain in ordered], color=theme["text"])
         axes.set_ylim(len(ordered) - 0.5, -0.6)
@@ -299,7 +301,7 @@ def picture(gains: Sequence[Gain], theme: dict[str, str]) -> Picture:
             spine.set_visible(False)
         axes.set_xlabel("points out of 100; an error rate counts as 100 minus itself, or as 0", color=theme["soft"])
         figure.suptitle(
-            "The same decoder with a fixed vector ○ and with attention ●",
+            "A decoder with a fixed vector ○ and with attention ●",
             x=0.01,
             ha="left",
             color=theme["text"],
