@@ -180,8 +180,8 @@ class Agreement:
 
     @property
     def error_rate_interval(self) -> tuple[float, float] | None:
-        """The central 95 % of AER over resampled sources; None if fewer than two are known."""
-        if len(self.pairs) < 2:
+        """The central 95 % of AER over resampled sources; None if fewer than two are known, or nothing is linked."""
+        if len(self.pairs) < 2 or not sum(pair[0] + pair[1] for pair in self.pairs):
             return None
         import numpy as np  # here, because help texts import this file
 

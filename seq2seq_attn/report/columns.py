@@ -23,7 +23,7 @@ P, DIFFERENCE = "p", "Difference"
 TESTS: dict[Test, str] = {  # what the reported p-value is, by the test that it is of
     "joint": "of the joint test over training runs and {items}; below 0.05 an arm is better or worse",
     "randomization": "of paired approximate randomization of these training runs alone: the probability of a "
-    "difference at least this large if there were none",
+    "difference at least this large if there were none, corrected for all comparisons",
     "paired_bootstrap": "of sacrebleu's paired bootstrap of these training runs alone; without a true difference, "
     "its raw p-value is below 0.05 on one test set in ten",
 }

@@ -222,8 +222,8 @@ def _by_length(results: Results, arm: str) -> Iterator[str]:
     if len(bands) < 2:
         return
     (shortest, first), (longest, last) = bands[0], bands[-1]
-    if _disjoint(first, last):
-        metric, unit, item = results.main, results.unit, results.item
+    metric, unit, item = results.main, results.unit, results.item
+    if _disjoint(first, last, metric):
         gap, more = metric.text(abs(first.value - last.value)), "less" if last.value < first.value else "more"
         yield (
             f"On {item}s of {longest} {unit}, {arm} scores {gap} {metric.label} {more} than on {item}s of "
@@ -232,17 +232,21 @@ def _by_length(results: Results, arm: str) -> Iterator[str]:
 
 
 def _by_group(results: Results, best: str) -> Iterator[str]:
-    """At most one sentence per breakdown and table of rates; none if the intervals overlap."""
+    """At most one sentence per breakdown and table of rates; none if the intervals overlap.
+
+    They are intervals over sentences alone: where the joint test does not distinguish the arms, no group does.
+    """
     where, baseline, metric = results.where, results.baseline, results.main
     if results.different < ENOUGH:
         return
+    decided = "undecided" not in [results.verdict(pair) for pair in results.comparisons if pair.arm == best]
     for breakdown in where.breakdowns:
         if breakdown.by_own_groups:
             yield from _within(breakdown, best, metric, results.item)
-        elif baseline is not None:
+        elif baseline is not None and decided:
             yield from _between(breakdown, best, baseline, metric)
     for rates in where.rates:
-        if baseline is not None:
+        if baseline is not None and decided:
             yield from _rates(rates, best, baseline)
 
 
@@ -250,7 +254,7 @@ def _within(breakdown: Breakdown, arm: str, metric: MetricRecord, item: str) -> 
     """The first group of an arm against its last group."""
     results = breakdown.arms.get(arm, (None,))
     first, last = results[0], results[-1]
-    if first and last and not (first.few or last.few) and _disjoint(first.main, last.main):
+    if first and last and not (first.few or last.few) and _disjoint(first.main, last.main, metric):
         yield (
             f"Grouped by {breakdown.name}, {arm} has {metric.text(first.main.value)} {metric.label} on the "
             f"{breakdown.groups[0]} third of the {item}s and {metric.text(last.main.value)} on the "
@@ -266,7 +270,7 @@ def _between(breakdown: Breakdown, best: str, baseline: str, metric: MetricRecor
             one, other = ours.main, theirs.main
             low, high = sorted((metric.sign * (one.low - other.high), metric.sign * (one.high - other.low)))
             scores = f"{label} ({metric.text(one.value)} against {metric.text(other.value)} {metric.label})"
-            gains.append((metric.sign * (one.value - other.value), low, high, _disjoint(one, other), scores))
+            gains.append((metric.sign * (one.value - other.value), low, high, _disjoint(one, other, metric), scores))
     if len(gains) < 2:
         return
     (_, _, high, differs, least), (_, low, _, differs_too, most) = min(gains), max(gains)
@@ -295,6 +299,8 @@ def _both(
                 yield label, ours, theirs
 
 
-def _disjoint(one: GroupScore | Rate, other: GroupScore | Rate) -> bool:
-    """Whether two intervals have no point in common."""
+def _disjoint(one: GroupScore | Rate, other: GroupScore | Rate, metric: MetricRecord | None = None) -> bool:
+    """Whether two intervals have no point in common, and the scores in a metric are not printed alike."""
+    if metric is not None and metric.text(one.value) == metric.text(other.value):
+        return False
     return one.high < other.low or other.high < one.low

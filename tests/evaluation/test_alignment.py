@@ -128,6 +128,10 @@ def test_pairs_with_the_same_source_are_drawn_together():
 
 def test_one_pair_has_no_interval():
     assert agreement([{(0, 0)}], [{(0, 0)}]).error_rate_interval is None
+    nothing = agreement(
+        [set(), set()], [set(), set()], [{(0, 0)}, {(1, 1)}]
+    )  # possible links alone, none of them found
+    assert (nothing.error_rate, nothing.error_rate_interval) == (1, None)
     assert agreement([{(0, 0)}] * 2, [{(0, 0)}] * 2).error_rate_interval == (0, 0)
 
 

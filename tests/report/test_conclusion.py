@@ -314,6 +314,20 @@ def test_rates_whose_intervals_are_disjoint_are_named():
     assert added_sentences(rates=(rates,)) == ["Said twice, a against b: words 2.0% against 10.0%."]
 
 
+def test_arms_that_do_not_differ_significantly_differ_in_no_group_and_scores_that_are_printed_alike_nowhere():
+    alike = Breakdown(
+        "rarity", "", ("rare", "common"), {"a": (group(99.96, 0.001),) * 2, "b": (group(99.98, 0.001),) * 2}
+    )
+    assert added_sentences(alike) == []
+    ours, theirs = (group(40.0), group(41.0)), (group(12.0), group(31.0))
+    differing = Breakdown("rarity", "", ("rare", "common"), {"a": ours, "b": theirs})
+    found = Rates("found", "", ("unseen",), {"a": (Rate(0.9, 0.8, 1.0, 99),), "b": (Rate(0.1, 0.0, 0.2, 99),)})
+    for p, sentences in ((0.01, 2), (0.4, 0)):
+        tested = pair(2.0, 1.0, 3.0, 0.01, jointly(p))
+        told = sentences_for(tested, where=Breakdowns((differing,), (found,), None))
+        assert len(told) == len(sentences_for(tested)) + sentences
+
+
 def test_rates_of_a_few_words_or_sentences_are_not_compared():
     def table(count):
         return Rates("found", "", ("unseen",), {"a": (Rate(1.0, 1.0, 1.0, count),), "b": (Rate(0.0, 0.0, 0.0, count),)})
