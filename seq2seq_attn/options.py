@@ -218,6 +218,13 @@ class SearchOptions(SearchRequest):
             return self.model_copy(update={"n_best": self.beam_size})
         return self
 
+    def for_several(self, count: int) -> dict[str, Any]:
+        """The options with which a search finds so many outputs, in as wide a beam as needed."""
+        found = count if self.mbr is None else max(self.mbr_candidates, count)
+        width = self.beam_size if self.draws else max(self.beam_size, found)
+        changes = {"n_best": count, "beam_size": -(-width // self.beam_groups) * self.beam_groups}
+        return changes if self.mbr is None else {**changes, "candidates": found}
+
     @property
     def hypotheses(self) -> int:
         """How many hypotheses of one sentence are in memory at once."""

@@ -136,19 +136,22 @@ def continuations(
     """
     item = source_item(model, source)
     first = prefix_ids(model, source, prefix)
-    rest = _after(exact(options or model.config.search), len(first))
+    options = exact(options or model.config.search)
+    rest = _after(options.for_candidates(), len(first))
     limit = rest.limit(len(item))
     model.limits.require_steps(len(first) + limit, "this prefix and what follows it")
     (found,) = search(_StepByStep(model, source, interventions, first), [item], rest, collate=model.source.collate)
     codec = model.target.given(source)
-    best = []
-    for each in found:
+    best: dict[object, Continuation] = {}  # by text, of which the first is kept, or by place
+    for place, each in enumerate(found):
         if not math.isfinite(each.log_probability):
             raise UserError(NOT_FINITE)
         predicted = [*first, *each.tokens, *([EOS] if len(each.tokens) < limit else [])]
         tokens = codec.vocabulary.lookup_tokens(predicted)
-        best.append(Continuation(codec.decode(predicted), tokens, each.log_probability, each.score))
-    return best
+        text = codec.decode(predicted)
+        key = text if options.distinct else place
+        best.setdefault(key, Continuation(text, tokens, each.log_probability, each.score))
+    return list(best.values())[: options.n_best]
 
 
 def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:

@@ -96,7 +96,7 @@ class Model:
         """The torch module with the weights, for a loop of your own: see docs/python.md.
 
         Once it was asked for, every method of this model computes with its weights as they are when it is called.
-        `evaluate` and `neighbors`, which keep what they compute for the run, are refused from then on.
+        `evaluate`, `neighbors`, `average` and `push`, which are about the run in the folder, are refused from then on.
         """
         object.__setattr__(self, "trained", replace(self.trained, forms=None))
         return self.trained.translator
@@ -602,6 +602,7 @@ class Model:
         """
         from seq2seq_attn.runs.average import average
 
+        self._require_weights_of_run("average")
         average(self.folder, Path(output), last, overwrite=overwrite)
         return Model.load(output, self.trained.device)
 
@@ -622,6 +623,7 @@ class Model:
         """
         from seq2seq_attn.runs.hub import push
 
+        self._require_weights_of_run("push")
         return push(self.folder, repository, private=private)
 
     def export(self, to: ExportTarget, output: Path | str, *, overwrite: bool = False) -> Path:

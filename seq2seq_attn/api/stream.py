@@ -78,9 +78,12 @@ def _paragraphs(
     lines: deque[tuple[str, int]] = deque()
 
     def split() -> Iterator[list[SourceLine]]:
+        done = 0
         for batch in batches:
             parts = []
             for line in map(SourceLine.of, batch):
+                refuse_no_text([line.source], "sentence", done)
+                done += 1
                 if line.prefix or line.constraints:
                     raise UserError("split_sentences: prefixes and constraints are those of a sentence; leave them out")
                 found = sentences_of(line.source, text.source_language)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from seq2seq_attn.corpora.codec import Codec
+from seq2seq_attn.corpora.corpus import refuse_no_text
 from seq2seq_attn.corpora.vocabulary import SPECIALS, UNK
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.reading import iterate_lines
@@ -137,8 +138,12 @@ def lines_of(
             raise UserError(
                 f"constraints of sentence {number}: a list of phrases, got {phrases!r}; write [{phrases!r}]"
             )
+        prefix = of.get("prefixes") or ""
+        refuse_no_text([of["sentences"]], "sentence", number)
+        refuse_no_text([prefix], "prefix", number)
+        refuse_no_text(phrases, f"sentence {number}, constraint")
         found = () if glossary is None else glossary.terms(of["sentences"])
-        yield SourceLine(of["sentences"], of.get("prefixes", ""), tuple(phrases), found)
+        yield SourceLine(of["sentences"], prefix, tuple(phrases), found)
 
 
 def rules_of(

@@ -34,9 +34,14 @@ class Server:
             raise ApiError(400, f"model {name!r} is not served; choose from {', '.join(self.models)}")
         return self.models[name]
 
+    @property
+    def of_text(self) -> list[ServedModel]:
+        """The models that read plain text."""
+        return [each for each in self.models.values() if each.model.trained.reads == "text"]
+
     def pair(self, source: str, target: str) -> ServedModel:
-        """The first model that translates between these languages; `auto` is any source language."""
-        for each in self.models.values():
+        """The first model that translates between these languages, of text if any; `auto` is any source language."""
+        for each in (*self.of_text, *self.models.values()):
             if each.target == target and source in ("auto", each.source):
                 return each
         known = ", ".join(dict.fromkeys(f"{each.source} to {each.target}" for each in self.models.values()))

@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple
 KEPT = frozenset(["address", "applet", "audio", "canvas", "code", "embed", "script", "style", "time", "video"])
 # Elements that have no end tag.
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
+# Elements whose text may have references such as &lt;, which newer releases of Python give unescaped, as raw text.
+WITH_REFERENCES = frozenset(["textarea", "title"])
 
 
 class Document(NamedTuple):
@@ -83,8 +85,9 @@ class _Parts(HTMLParser):
                 break
 
     def handle_data(self, data: str) -> None:
-        if self.is_kept or self.cdata_elem:
-            self.keep(data if self.cdata_elem else _escaped(data))
+        is_raw = self.cdata_elem not in (None, *WITH_REFERENCES)
+        if self.is_kept or is_raw:
+            self.keep(data if is_raw else _escaped(data))
             return
         for text in data.splitlines(keepends=True) if self.names["pre"] else [data]:
             if not any(map(str.isalnum, text)):
@@ -105,4 +108,4 @@ class _Parts(HTMLParser):
         self.keep(f"<?{data}>")
 
     def unknown_decl(self, data: str) -> None:
-        self.keep(f"<![{data}]>")
+        self.keep(f"<![{data}{']' if data.startswith('CDATA[') else ''}]>")

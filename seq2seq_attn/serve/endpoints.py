@@ -41,8 +41,10 @@ ENDPOINTS = Endpoints()
 @ENDPOINTS.at("/v1/translate", answers.TranslateAnswer, requests.TranslateBody)
 async def translate(call: Call[requests.TranslateBody]) -> dict[str, Any]:
     """Predict the targets of sources: n best, scores, tokens; attention weights and word links if asked for."""
-    options = call.served.model.search_options(**call.body.options(call.settings))
-    results = await call.translate(call.served, call.body.lines(), options, call.body.weights)
+    given = call.body.options(call.settings, call.served.model.config.search)
+    options = call.served.model.search_options(**given)
+    lines = await asyncio.to_thread(call.body.lines)  # a glossary takes time
+    results = await call.translate(call.served, lines, options, call.body.weights)
     if call.body.align:
         translations = [(each, found["source"]) for found in results for each in found["translations"]]
         pairs = [(source, each["text"]) for each, source in translations]
@@ -191,9 +193,11 @@ async def stream(call: Call[requests.StreamBody]) -> Response:
 async def _arguments(call: Call[Any], n_best: int | None = 1, **defaults: Any) -> tuple[dict[str, Any], int, int]:
     """The arguments of `decode_steps` or `continuations`, the tokens of the source, and the work."""
     body, served = call.body, call.served
-    given, own = body.options(call.settings), body.own_arguments()
+    given, own = body.options(call.settings, served.model.config.search), body.own_arguments()
     if own.get("target") is not None and given:
         raise ApiError(400, f"{', '.join(given)}: options of a search, but the target is given; leave them out")
+    if n_best is not None and given.get("n_best", n_best) != n_best:
+        raise ApiError(400, f"n_best = {given['n_best']}: the steps are of one output; /v1/hypotheses has several")
     # A run that keeps several hypotheses may be asked for one, by a narrower beam.
     base = exact(served.model.config.search, n_best=n_best)
     options = served.model.search_options(base=base, **(defaults | given))

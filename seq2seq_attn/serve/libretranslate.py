@@ -31,7 +31,7 @@ async def libretranslate(call: Call[requests.LibreTranslateBody]) -> dict[str, A
     served, detected = await _served(call.server, body, lines)
     options = served.model.config.search
     if body.alternatives:
-        options = served.model.search_options(beam_size=max(options.beam_size, count), n_best=count)
+        options = served.model.search_options(**options.for_several(count))
     found = iter(await call.translate(served, list(map(SourceLine, lines)), options) if lines else ())
     records = [[next(found) for _ in each.sentences] for each in documents]
     filled = [_filled(*each, count) for each in zip(documents, records, strict=True)]
@@ -63,7 +63,7 @@ async def _served(
     served = server.pair(body.source, body.target)
     if body.source != "auto":
         return served, None
-    models = [each for each in server.models.values() if each.target == body.target]
+    models = [each for each in server.of_text if each.target == body.target]
     codecs = ((each.source, each.model.trained.text_source("serve")) for each in models)
     found = await asyncio.to_thread(detect, codecs, "\n".join(lines))
     if not found:
@@ -95,7 +95,7 @@ def detect(codecs: Iterable[tuple[str, Codec]], text: str) -> list[Detected]:
 @ENDPOINTS.at("/detect", list[Detected], requests.DetectBody)
 async def detected_languages(call: Call[requests.DetectBody]) -> list[Detected]:
     """The served languages that a text may be in, the most probable first; none if no vocabulary knows any of it."""
-    trained = [(each, each.model.trained) for each in call.server.models.values()]
+    trained = [(each, each.model.trained) for each in call.server.of_text]
     codecs = [(each.source, model.text_source("serve")) for each, model in trained]
     codecs += [(each.target, model.target) for each, model in trained]
     return await asyncio.to_thread(detect, codecs, "\n".join(as_lines(call.body.q)))
@@ -104,7 +104,7 @@ async def detected_languages(call: Call[requests.DetectBody]) -> list[Detected]:
 @ENDPOINTS.at("/languages", list[answers.ServedLanguage], needs_key=False)
 async def languages(call: Call[requests.NoBody]) -> list[dict[str, Any]]:
     """The languages, source languages first, each with the target languages that it can be translated into."""
-    models = call.server.models.values()
+    models = call.server.of_text
     targets: dict[str, set[str]] = {each.source: set() for each in models}
     for each in models:
         targets[each.source].add(each.target)

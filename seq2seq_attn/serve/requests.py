@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.errors import UserError
-from seq2seq_attn.options import AlignOptions, SearchRequest
+from seq2seq_attn.options import AlignOptions, SearchOptions, SearchRequest
 from seq2seq_attn.runs.requests import Glossary, SourceLine, lines_of
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.strict import Strict, parse
@@ -77,10 +77,17 @@ class _SearchBody(SearchRequest, ModelBody):
     def _null_is_left_out(cls, values: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}
 
-    def options(self, settings: Settings) -> dict[str, Any]:
-        """The given options. ApiError: one exceeds a limit of the server."""
+    def options(self, settings: Settings, own: SearchOptions) -> dict[str, Any]:
+        """The given options, of a run with its `own`.
+
+        ApiError: one exceeds a limit of the server and what the run itself has, or names code to load.
+        """
         given = {name: getattr(self, name) for name in SearchRequest.model_fields if name in self.model_fields_set}
-        limits = dict.fromkeys(("beam_size", "n_best", "candidates"), settings.max_beam)
+        if ":" in (given.get("mbr") or ""):
+            raise ApiError(
+                400, f"mbr = {given['mbr']!r}: a request names a metric of the package, such as chrf or bleu"
+            )
+        limits = dict.fromkeys(("beam_size", "n_best", "candidates"), max(settings.max_beam, own.hypotheses))
         limits |= dict.fromkeys(("min_length", "max_length"), settings.max_tokens)
         for name, limit in limits.items():
             if given.get(name, 0) > limit:
@@ -94,7 +101,7 @@ class TranslateBody(_SearchBody):
     source: Lines  # a sentence, or a list of sentences
     prefix: Lines | None = None  # how the output of each begins
     constraints: tuple[tuple[str, ...], ...] | None = None  # phrases that the output of each contains
-    glossary: dict[str, str] = Field(default_factory=dict)  # target phrases for source phrases
+    glossary: dict[str, str] = Field(default_factory=dict, max_length=1000)  # target phrases for source phrases
     weights: bool = False  # return the attention weights between tokens
     align: bool = False  # return the links between words, by forced decoding
 

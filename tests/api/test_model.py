@@ -86,6 +86,10 @@ def test_what_is_no_text_and_no_model_is_refused_by_its_place(model):
     nan = float("nan")  # an empty cell of a table
     for attempt, message in (
         (lambda: model.translate(["a", None]), "sentence 1: None is not text; give a string"),
+        (lambda: model.translate([nan], glossary={"a": "b"}), "sentence 0: nan is not text"),
+        (lambda: model.translate(["a", None], split_sentences=True), "sentence 1: None is not text"),
+        (lambda: model.translate(["a"], prefixes=[nan]), "prefix 0: nan is not text"),
+        (lambda: model.translate(["a"], constraints=[["b", 3]]), "sentence 0, constraint 1: 3 is not text"),
         (lambda: model.score([("a", "a"), ("b", nan)]), "pair 1, side 1: nan is not text"),
         (lambda: model.align([(3, "a")]), "pair 0, side 0: 3 is not text"),
         (lambda: model.translate(["a"], candidates=3), "candidates: only minimum Bayes risk chooses among them"),

@@ -48,6 +48,7 @@ def test_every_method_sees_weights_that_were_changed_since(model):
 
 def test_what_is_kept_for_the_run_is_refused_once_its_weights_may_have_changed(model):
     assert model.module is model.module
-    for method in (model.evaluate, lambda: model.neighbors("Tom chases Jerry")):
+    neighbors, average, push = lambda: model.neighbors("Tom"), lambda: model.average("x"), lambda: model.push("me/x")
+    for method in (model.evaluate, neighbors, average, push):
         with pytest.raises(UserError, match=r"weights in .*demo_models/attention, .*load the run again"):
             method()

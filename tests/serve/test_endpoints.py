@@ -14,9 +14,11 @@ from seq2seq_attn.analysis.step_interventions import Intervention
 from seq2seq_attn.analysis.stepwise import continuations
 from seq2seq_attn.config import TestFiles as Files
 from seq2seq_attn.errors import UserError
+from seq2seq_attn.options import SearchOptions
 from seq2seq_attn.runs.corpora import sample_pairs
 from seq2seq_attn.serve import Settings
 from seq2seq_attn.serve.tasks import ServedModel
+from seq2seq_attn.strict import parse
 
 
 def test_libretranslate_translates_a_text_and_a_list(post, model):
@@ -37,6 +39,36 @@ def test_libretranslate_gives_alternatives(post, model):
     assert [answer["translatedText"], *answer["alternatives"]] == wanted
     listed = post("/translate", {"q": ["a b c", ""], "target": "zh", "alternatives": 2})
     assert listed["alternatives"] == [wanted[1:], []]
+
+
+@pytest.mark.parametrize(
+    "own", [{"mbr": "chrf"}, {"mbr": "chrf", "candidates": 3}, {"beam_groups": 2, "beam_size": 4}, {"sampling": True}]
+)
+def test_any_search_of_a_run_can_be_asked_for_several_outputs(own):
+    options = parse(SearchOptions, own)
+    several = parse(SearchOptions, options.model_dump() | options.for_several(6))
+    assert several.n_best == 6
+    assert several.hypotheses >= 6
+    assert (several.mbr_candidates >= 6) or several.mbr is None
+
+
+def test_a_run_may_be_asked_for_the_beam_of_its_own_search(post, ask, model):
+    beam = model.config.search.beam_size
+    assert beam > 1
+    narrow, body = {"settings": Settings(max_beam=1)}, {"source": "a b", "beam_size": beam}
+    assert post("/v1/translate", body, **narrow) == post("/v1/translate", {"source": "a b"})
+    assert post("/v1/hypotheses", body | {"n_best": beam}, **narrow)["hypotheses"]
+    wider = ask("POST", "/v1/translate", json=body | {"beam_size": beam + 1}, **narrow)
+    assert wider.status_code == 400
+    assert wider.json()["error"] == f"beam_size = {beam + 1}: this server allows at most {beam}"
+
+
+def test_hypotheses_may_be_distinct_texts(post, model, monkeypatch):
+    monkeypatch.setattr(type(model.trained.target), "decode", lambda _, ids: f"{len(ids)} tokens")
+    asked = {"source": "a b c", "beam_size": 6, "n_best": 3}
+    several = [each["text"] for each in post("/v1/hypotheses", asked | {"n_best": 6})["hypotheses"]]
+    found = [each["text"] for each in post("/v1/hypotheses", asked | {"distinct": True})["hypotheses"]]
+    assert found == list(dict.fromkeys(several))[:3] != several[:3]
 
 
 def test_libretranslate_takes_a_form(ask, model):

@@ -177,6 +177,9 @@ def test_a_language_is_detected_by_what_its_vocabulary_knows_and_then_by_its_num
         ("<i translate=no>a<p>b<u translate>Tom</u>c</i>Tom", "<i translate=no>a<p>b<u translate>[TOM]</u>c</i>[TOM]"),
         ("Tom</b> sees<hr>", "[TOM]</b> [SEES]<hr>"),
         ("<!DOCTYPE html><!-- a -->&amp; Tom &lt;b&gt;", "<!DOCTYPE html><!-- a -->[&amp; TOM &lt;B&gt;]"),
+        ("<title>Tom &lt;b&gt;</title>", "<title>[TOM &lt;B&gt;]</title>"),
+        ("<textarea>&lt;/textarea&gt;&lt;img&gt;</textarea>", "<textarea>[&lt;/TEXTAREA&gt;&lt;IMG&gt;]</textarea>"),
+        ("<svg><![CDATA[x]]></svg>", "<svg><![CDATA[x]]></svg>"),
         ("", ""),
     ],
 )

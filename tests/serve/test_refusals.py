@@ -86,11 +86,26 @@ JSON = {"content-type": "application/json"}
             "there is no normalizer '/tmp/a.py:A' in the catalog; choose from",
         ),
         ("/v1/stream", b'{"source": " "}', "a blank sentence has no steps"),
+        ("/v1/steps", b'{"source": "a", "n_best": 2}', "n_best = 2: the steps are of one output"),
+        ("/v1/translate", b'{"source": "a", "mbr": "json.tool:main"}', "a request names a metric of the package"),
     ],
     ids=lambda each: each[:60] if isinstance(each, bytes) else None,
 )
 def test_a_wrong_body_is_400_with_the_way_out(refused, path, body, message):
     assert message in refused(400, "POST", path, content=body, headers=JSON)
+
+
+def test_a_request_loads_no_code(refused, tmp_path):
+    file = tmp_path / "code.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    body = json.dumps({"source": "a", "mbr": f"{file}:Metric"}).encode()
+    assert "a request names a metric" in refused(400, "POST", "/v1/translate", content=body, headers=JSON)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_glossary_has_a_limit(refused):
+    body = json.dumps({"source": "a", "glossary": {f"a{number}": "b" for number in range(1001)}}).encode()
+    assert "1000" in refused(400, "POST", "/v1/translate", content=body, headers=JSON)
 
 
 HALF = "\ud800".encode("utf-8", "surrogatepass")  # half of a surrogate pair, which UTF-8 does not allow

@@ -266,3 +266,16 @@ def test_the_page_shows_examples_and_files_of_a_users_own_with_what_each_step_re
     page.goto(page.url.split("#")[0] + "#translate?source=file%3A5.npy&beam=2")
     page.reload()
     page.get_by_text("5.npy is not part of the link; choose the file again.").wait_for()
+
+
+def test_a_model_of_text_beside_it_has_the_languages_that_are_written(ask, served, demo):
+    text = ServedModel.load("text", demo.model, ("en", "en"), print)
+    both = {"models": (served, text)}
+    answer = ask("POST", "/translate", json={"q": "Tom chases Jerry .", "source": "en", "target": "en"}, **both)
+    wanted = demo.model.translate(["Tom chases Jerry ."]).sentences
+    assert (answer.status_code, answer.json()["translatedText"]) == (200, *wanted)
+    detected = ask("POST", "/translate", json={"q": "Tom chases Jerry .", "source": "auto", "target": "en"}, **both)
+    assert detected.json()["translatedText"] == wanted[0]
+    assert ask("POST", "/detect", json={"q": "Tom"}, **both).json()[0]["language"] == "en"
+    assert [each["code"] for each in ask("GET", "/languages", **both).json()] == ["en"]
+    assert ask("GET", "/languages", models=(served,)).json() == []
