@@ -17,10 +17,12 @@ export function exampleOf(source: string): number | null {
   return number === undefined ? null : Number(number) - 1;
 }
 
-/** Keeps a file and returns its name in the state. */
+/** Keeps a file and returns its name in the state, a new one if another file of the name is kept already. */
 export function keep(name: string, line: string): string {
-  own.set(`file:${name}`, line);
-  return `file:${name}`;
+  let source = `file:${name}`;
+  for (let number = 2; own.has(source) && own.get(source) !== line; number += 1) source = `file:${name} (${number})`;
+  own.set(source, line);
+  return source;
 }
 
 /** What a model is asked to read; null: a file that this page does not have, or a sentence for a model that reads none. */

@@ -65,7 +65,9 @@ export class SourceFile extends Part {
   private send(source: string): void {
     this.chosen += 1;
     this.problem = "";
-    if (source !== this.source) this.ask("change-sentence", source);
+    if (source !== this.source) return this.ask("change-sentence", source);
+    this.requestUpdate(); // the file of a link, which the page has now
+    this.ask("again", null);
   }
 
   private async choose(event: Event): Promise<void> {

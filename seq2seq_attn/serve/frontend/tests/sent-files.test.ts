@@ -25,6 +25,10 @@ test("a name leads to the example or to the user's own file, and nothing else do
   expect(exampleOf(exampleName(0))).toBe(0);
   expect(lineOf(speech, exampleName(0))).toBe(speech.examples[0]!.source);
   expect(lineOf(speech, keep("a.wav", "data:audio/wav;base64,BBBB"))).toBe("data:audio/wav;base64,BBBB");
+  expect(keep("a.wav", "data:audio/wav;base64,BBBB")).toBe("file:a.wav");
+  const another = keep("a.wav", "data:audio/wav;base64,CCCC");
+  expect(lineOf(speech, another)).toBe("data:audio/wav;base64,CCCC");
+  expect(lineOf(speech, "file:a.wav")).toBe("data:audio/wav;base64,BBBB");
   for (const other of ["", "Tom chases Jerry .", "example:2", "example:0", "example:x", "file:b.wav", "data:audio/wav;base64,CCCC"]) {
     expect(lineOf(speech, other)).toBeNull();
   }

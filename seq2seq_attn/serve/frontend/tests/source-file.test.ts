@@ -28,6 +28,17 @@ test("of files that are read at the same time, the one that was chosen last is s
   expect(asked).toEqual(["file:small.npy"]);
 });
 
+test("a file that a link names is read once the user has chosen it", async () => {
+  const element = new SourceFile();
+  const asked: string[] = [];
+  Object.assign(element, { info: { reads: "frames", examples: [] } as unknown as ModelInfo, source: "file:linked.npy" });
+  for (const kind of ["change-sentence", "again"]) element.addEventListener(kind, () => asked.push(kind));
+  void (element as unknown as { choose: (event: object) => Promise<void> }).choose({ target: { files: [new File([], "linked.npy")] } });
+  lines.get("linked.npy")!("data:,linked");
+  await new Promise((done) => setTimeout(done));
+  expect(asked).toEqual(["again"]);
+});
+
 test("the microphone is let go when the page is left, also while it is asked for", async () => {
   const stopped: string[] = [];
   const microphone = (name: string): void => {
