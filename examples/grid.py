@@ -77,8 +77,8 @@ class ImagesConfig(FrontEndConfig):
 class Grid(Encoder):
     """One state for each cell of two by two pixels, row by row (Xu et al. 2015, sec. 3.1.1, with one convolution).
 
-    A cell sees four by four pixels and its place. The cells of a narrow image are not the first ones of its row of
-    states, so the mask is not that of a prefix.
+    A cell sees four by four pixels and its place. The cells of a narrow image have padding after each of their rows, in
+    a batch with a wider one; `packed` puts it behind all of them.
     """
 
     def __init__(self, state_size: int) -> None:
@@ -99,7 +99,7 @@ class Grid(Encoder):
         cells = self.convolution(nn.functional.pad(torch.stack([pixels, *places], dim=1), (0, width % 2))).tanh()
         rows = cells.shape[2]
         is_cell = token_mask((source.lengths + 1) // 2, cells[:, 0, 0])[:, None].expand(-1, rows, -1)
-        return Encoded(cells.flatten(2).transpose(1, 2), is_cell.flatten(1))
+        return Encoded.packed(cells.flatten(2).transpose(1, 2), is_cell.flatten(1))
 
 
 class GridConfig(EncoderConfig):

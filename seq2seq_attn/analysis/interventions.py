@@ -47,8 +47,13 @@ def intervene(
     progress: Progress = lambda _: None,
     collate: Collate = pad,
 ) -> Interventions:
-    """Forced decoding of at least two pairs under each change of the weights, which applies to every step."""
-    changed = translator.with_changed_weights(list(changes.values()))
+    """Forced decoding of at least two pairs under each change of the weights, which applies to every step.
+
+    A model that predicts from single positions, by hard attention, has to read one: a change that would leave none is
+    not made.
+    """
+    made = list(changes.values())
+    changed = translator.with_changed_weights(made if translator.sums_values else [_leaving_one(each) for each in made])
     tokens, log_probability = 0, 0.0
     sums = torch.zeros(len(changes), len(Effect._fields), dtype=torch.double)
     for batch in _batches(pairs):
@@ -62,6 +67,16 @@ def intervene(
         perplexity(log_probability / tokens),
         {name: _effect(row, tokens) for name, row in zip(changes, sums.tolist(), strict=True)},
     )
+
+
+def _leaving_one(change: Change) -> Change:
+    """The change of those rows of weights that are not all 0 after it."""
+
+    def changed(weights: Tensor, is_token: Tensor) -> Tensor:
+        found = change(weights, is_token)
+        return torch.where(found.sum(dim=-1, keepdim=True) > 0, found, weights)
+
+    return changed
 
 
 class _Predictions(NamedTuple):

@@ -43,11 +43,11 @@ def sentence_vector(model: TrainedModel, source: str | Sequence[str]) -> Sentenc
     item = source_item(model, source)
     ids = [int(each) for each in item]
     known = range(len(SPECIALS), len(codec.vocabulary))
-    spread = known[:: max(1, len(known) // (WORDS + 1))]
+    spread = list(dict.fromkeys(known[number * (len(known) - 1) // WORDS] for number in range(WORDS + 1)))
     exchanges = [
         (place, [*ids[:place], word, *ids[place + 1 :]])
         for place in range(len(ids) - 1)
-        for word in [each for each in spread if each != ids[place]][:WORDS]
+        for word in _others(spread, ids[place])
     ]
     sentences = [ids, *(sentence for _, sentence in exchanges)]
     found = []
@@ -63,3 +63,9 @@ def sentence_vector(model: TrainedModel, source: str | Sequence[str]) -> Sentenc
     places = torch.tensor([place for place, _ in exchanges], device=distances.device)
     changes = [float(distances[places == place].mean()) for place in range(len(ids) - 1)]
     return SentenceVector(source_tokens(model, source), vectors[0].tolist(), translator.repeats_summary, changes)
+
+
+def _others(spread: Sequence[int], word: int) -> list[int]:
+    """The words that this one is exchanged for: of one too many, the middle is left out, so that both ends stay."""
+    others = [each for each in spread if each != word]
+    return others if len(others) <= WORDS else others[: WORDS // 2] + others[WORDS // 2 + 1 :]

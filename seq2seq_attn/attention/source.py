@@ -164,6 +164,7 @@ def restricted(
         bias = _per_query(part, "bias", bias, shape)
         masks.append(bias > -torch.inf)
     is_open = reduce(torch.logical_and, masks)
+    is_open = is_open.expand(*is_open.shape[:2], shape[2])  # a window counts the positions that are open
     if reading_is_free(is_open):
         closed = (~is_open.any(dim=-1)).nonzero()
         if len(closed):

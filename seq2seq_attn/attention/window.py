@@ -31,6 +31,7 @@ class Window(nn.Module, ABC):
     equation: ClassVar[str] = ""  # for the listing: t is the step, q the query, s the position
     source: ClassVar[str] = ""  # paper and equation number
     needs_steps: ClassVar[bool] = False  # True where the window depends on the number of earlier steps
+    has_factor: ClassVar[bool] = False  # True where it multiplies the normalized weights, which then sum to less than 1
 
     def __init_subclass__(cls, *, registered: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

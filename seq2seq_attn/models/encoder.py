@@ -20,6 +20,12 @@ class Encoded(NamedTuple):
     states: Tensor  # (B, S, state_size)
     is_state: Tensor  # (B, S) bool, True at states, False on padding: at least one state for each source
 
+    @classmethod
+    def packed(cls, states: Tensor, is_state: Tensor) -> Encoded:
+        """The states with padding after them, where it is among them: what counts positions sees the states alone."""
+        order = (~is_state).sort(dim=1, stable=True).indices
+        return cls(states.take_along_dim(order[:, :, None], dim=1), is_state.gather(1, order))
+
 
 class Encoder(nn.Module, ABC):
     """States h_1..h_S of a source, which the decoder reads through its context.
@@ -29,6 +35,7 @@ class Encoder(nn.Module, ABC):
 
     state_size: int  # width of the states
     directions: int = 1  # 2: the halves of a state are those of a forward and of a backward direction
+    reads_as_states: bool = True  # whether its self-attention, if any, is between its states, in their order
 
     @abstractmethod
     def forward(self, source: Any) -> Encoded:

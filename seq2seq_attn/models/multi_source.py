@@ -30,6 +30,8 @@ class MultiSourceEncoder(Encoder):
         UserError: Their states differ in size.
     """
 
+    reads_as_states = False  # each source by itself
+
     def __init__(self, encoders: Sequence[TokenEncoder]) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(encoders)

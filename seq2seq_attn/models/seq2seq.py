@@ -246,11 +246,12 @@ class Seq2Seq(nn.Module, ABC):
         observed += [_observed(each.attention, within) for each in self.modules() if isinstance(each, SelfAttention)]
         model = replace_modules(self, dict(observed))
         memory = model.encode(source)
-        encoder = tuple(within)
+        layers = len(within)
         decoded = model.decode(self.decoder_inputs(target), memory)
         assert decoded.weights is not None
         cross = tuple(torch.cat(calls, dim=2) for calls in read) or (decoded.weights[:, None],)
-        return HeadWeights(cross, encoder, tuple(within[len(encoder) :]), memory.is_state)
+        is_named = all(each.reads_as_states for each in self.modules() if isinstance(each, Encoder))
+        return HeadWeights(cross, tuple(within[:layers]) if is_named else (), tuple(within[layers:]), memory.is_state)
 
     def embed_source(self, source: Source) -> Tensor:
         """The encoder's input (B, L, E), such as embedded tokens. NotImplementedError if the model has none."""

@@ -237,7 +237,7 @@ class _Shapes:
             if is_out_of_memory(error):
                 raise
             self.has_failed = True
-            warn_of_no_kernels("no CUDA graphs", error, stacklevel=5)
+            warn_of_no_kernels("no CUDA graphs", error, stacklevel=5, has_switch=False)
         return self.kept.get(key)
 
 

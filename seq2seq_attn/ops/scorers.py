@@ -60,14 +60,15 @@ class FusedConcat(_ByKernel, Concat, registered=False):
 class FusedNegativeSquaredDistance(Form, NegativeSquaredDistance, registered=False):
     """`NegativeSquaredDistance`, computed by one product: -|q - k|² = 2 q · k - |q|² - |k|².
 
-    In float32, since the difference of large numbers cancels: in bfloat16 only rounding errors would remain.
+    In float32 at least, since the difference of large numbers cancels: in bfloat16 only rounding errors would remain.
     """
 
     stands_for = NegativeSquaredDistance
 
     def forward(self, query: Query, prepared: Prepared) -> Scores:
         with torch.autocast(query.device.type, enabled=False):
-            queries, keys = query.float(), prepared.float()
+            exact = torch.promote_types(query.dtype, torch.float32)
+            queries, keys = query.to(exact), prepared.to(exact)
             squares = (queries**2).sum(-1)[:, :, None] + (keys**2).sum(-1)[:, None]
             scale = 1 / self.temperature
             scores = torch.baddbmm(squares, queries, keys.transpose(1, 2), beta=-scale, alpha=2 * scale)

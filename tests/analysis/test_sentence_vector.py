@@ -37,7 +37,10 @@ def test_a_change_is_the_mean_distance_to_the_sentences_with_another_word(distra
     vocabulary = distracted.source.vocabulary
     words = range(len(SPECIALS), len(vocabulary))
     for place, change in enumerate(sentence_vector(distracted, SENTENCE).changes):
-        others = [word for word in words[:: len(words) // (WORDS + 1)] if word != ids[place]][:WORDS]
+        ranks = [round(part * (len(words) - 1) - 0.49) for part in (0, 0.25, 0.5, 0.75, 1)]
+        others = [words[rank] for rank in ranks if words[rank] != ids[place]]
+        if len(others) > WORDS:
+            del others[2]  # the middle: both ends are tried
         assert len(others) == WORDS
         vectors = [context_of(distracted, [*ids[:place], word, *ids[place + 1 :]]) for word in others]
         distances = [float((vector - own).norm() / own.norm()) for vector in vectors]

@@ -1,5 +1,7 @@
 """What each query may read: masks per query, causality, a bias on the scores, and calls without weights."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -123,6 +125,21 @@ def test_a_large_bias_in_half_precision_keeps_its_digits():
     _, weights = attend(attention, query.bfloat16(), keys.bfloat16(), bias=bias)
     assert weights.dtype == torch.bfloat16
     torch.testing.assert_close(weights.float(), bias.softmax(-1).expand(B, -1, -1), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(1,), (T, 1), (B, 1, 1)])
+@pytest.mark.parametrize("argument", ["bias", "may_read"])
+@pytest.mark.parametrize("prepare", [lambda each: each, partial(fuse, constant=True)], ids=["as written", "fused"])
+def test_what_is_alike_for_all_positions_leaves_the_window_as_it_is(shape, argument, prepare):
+    attention = Attention(General(QUERY, KEY), window=LocalM(QUERY, half_width=1))
+    query, keys = torch.randn(B, T, QUERY), torch.randn(B, S, KEY)
+    value = torch.full(shape, -1.0) if argument == "bias" else torch.ones(shape, dtype=torch.bool)
+    with torch.inference_mode():
+        expected, plain = attend(attention, query, keys)
+        context, weights = attend(prepare(attention), query, keys, **{argument: value})
+    torch.testing.assert_close(weights, plain)
+    torch.testing.assert_close(context, expected)
+    assert (weights == 0).any()
 
 
 @pytest.mark.parametrize("make", [lambda: General(QUERY, KEY), lambda: Additive(QUERY, KEY, hidden_size=11)])

@@ -46,7 +46,9 @@ def test_padding_never_changes_a_state(images, network):
     grid = encoder(network=network)
     states, is_state = grid(images)
     assert grid.rows(images) == 2  # 13, 7, 3, 2
+    assert grid.reads_as_states == (network is None)
     assert is_state.sum(dim=1).tolist() == [2 * 4, 2 * 2, 2 * 1]  # columns: 20, 10, 10, 4; 7, 4, 4, 2; 1
+    assert not (is_state[:, 1:] & ~is_state[:, :-1]).any()  # padding comes last, for what counts positions
     for row in range(len(WIDTHS)):
         own = grid(alone(images, row))
         assert own.is_state.all()

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from plain_recipe import NO_DROPOUT, constant
 
 from seq2seq_attn import ops
+from seq2seq_attn.analysis.interventions import intervene
 from seq2seq_attn.analysis.step_interventions import Intervention, check_interventions
 from seq2seq_attn.attention.contexts.counterfactual import uniform
 from seq2seq_attn.corpora.source import Tokens, pad
@@ -204,6 +205,16 @@ def test_interventions_that_leave_no_position_to_read_are_refused():
             check_interventions([Intervention(**each)], opened, 4)
 
 
+def test_what_would_leave_no_position_to_read_is_not_done():
+    """Sparse weights are often of one position: without it, nothing could be predicted."""
+    model = make({"normalizer": "sparsemax", "window": {"name": "local_m", "half_width": 0}})
+    pairs = [([4, 5, 6, EOS], [5, 4, EOS]), ([7, 8, EOS], [4, EOS])]
+    found = intervene(model, pairs, {"erased": lambda weights, _: torch.zeros_like(weights)})
+    effect = found.effects["erased"]
+    assert (effect.log_probability, effect.total_variation) == (0, 0)
+    assert effect.perplexity == pytest.approx(found.perplexity)
+
+
 class _Copying(Head):
     needs_weights = True
 
@@ -219,6 +230,7 @@ class _Copying(Head):
         ({"heads": 2}, "heads=1"),
         ({"normalizer": "monotonic"}, "normalizer=softmax"),
         ({"normalizer": "sigmoid"}, "normalizer=softmax"),
+        ({"normalizer": "monotonic_softmax", "window": {"name": "local_p", "half_width": 2}}, "window=local_m"),
     ],
 )
 def test_contexts_that_give_no_probabilities_of_positions_are_refused_in_one_line(context, place):

@@ -65,6 +65,14 @@ def test_there_is_a_tensor_for_each_layer_with_its_heads(case):
         assert [layer.shape for layer in layers] == [(3, each, *sizes) for each in expected]
 
 
+def test_self_attention_between_other_positions_than_the_states_has_no_names_for_them():
+    model = transformer()
+    model.encoder.reads_as_states = False
+    found, whole = model.head_weights(SOURCE, TARGET), transformer().head_weights(SOURCE, TARGET)
+    assert found.encoder == ()
+    assert [len(layers) for layers in (found.cross, found.decoder)] == [len(whole.cross), len(whole.decoder)]
+
+
 def test_the_mean_over_layers_and_heads_are_the_weights_of_the_model(case):
     model, _ = case
     expected = model.decode(model.decoder_inputs(TARGET), model.encode(SOURCE)).weights

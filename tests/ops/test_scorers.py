@@ -49,3 +49,22 @@ def test_a_squared_distance_by_one_product_equals_the_equation():
     with torch.autocast("cpu", torch.bfloat16):
         found = fused.scorer(query.bfloat16(), keys.bfloat16())
     torch.testing.assert_close(found.float(), standard.scorer(query, keys), atol=1.0, rtol=0.02)
+
+
+def test_a_distance_in_double_is_not_rounded():
+    torch.manual_seed(2)
+    scorer = NegativeSquaredDistance(KEY, KEY)
+    query, keys = (1000 + torch.randn(2, size, KEY, dtype=torch.double) for size in (3, 4))
+    found = fuse(Attention(scorer)).scorer
+    expected = -((query[:, :, None] - keys[:, None]) ** 2).sum(dim=-1)
+    torch.testing.assert_close(found(query, found.prepare(keys)), expected, rtol=1e-7, atol=1e-6)
+
+
+def test_an_autocast_that_no_kernel_knows_runs_what_the_fused_module_stands_for():
+    torch.manual_seed(2)
+    attention = Attention(Additive(QUERY, KEY, hidden_size=5))
+    query, keys = torch.randn(2, 3, QUERY), torch.randn(2, 4, KEY)
+    with torch.autocast("cpu", torch.float16):
+        for module in (attention, fuse(attention)):
+            context, _ = module(query, module.prepare(keys))
+            torch.testing.assert_close(context.float(), attention(query, attention.prepare(keys))[0].float())

@@ -26,6 +26,7 @@ class LocalP(Window):
 
     equation = "exp(-2 (s - p)² / D²) if |s - p| ≤ D, else 0; p = S σ(v · tanh(W q))"
     source = 'Luong et al. 2015, eq. 9 and 10, "local-p"'
+    has_factor = True
 
     def __init__(self, query_size: int, half_width: int = 10, hidden_size: int | None = None) -> None:
         super().__init__(query_size)

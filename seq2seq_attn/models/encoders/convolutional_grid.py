@@ -60,6 +60,7 @@ class ConvolutionalGrid(Encoder):
         self.strides, self.network = strides, network
         self.state_size = channels[-1] if network is None else network.state_size
         self.directions = 1 if network is None else network.directions
+        self.reads_as_states = network is None  # which reads the cells column by column
 
     def rows(self, source: Pixels) -> int:
         rows = source.frames.shape[2]
@@ -78,7 +79,7 @@ class ConvolutionalGrid(Encoder):
         if self.network is not None:
             cells = self.network(cells.flatten(1, 2), widths * rows).unflatten(1, (columns, rows))
         is_state = token_mask(widths, cells)[:, None].expand(-1, rows, -1)
-        return Encoded(cells.transpose(1, 2).flatten(1, 2), is_state.flatten(1))
+        return Encoded.packed(cells.transpose(1, 2).flatten(1, 2), is_state.flatten(1))
 
 
 def _places(cells: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class PretrainedGrid(Encoder):
             cells[rows.to(cells.device), :, : found.shape[2]] = found
             columns[rows] = found.shape[2]
         is_state = token_mask(columns, cells[:, 0])[:, None].expand(-1, cells.shape[1], -1)
-        return Encoded(cells.flatten(1, 2), is_state.flatten(1))
+        return Encoded.packed(cells.flatten(1, 2), is_state.flatten(1))
 
     def _features(self, columns: Tensor) -> Tensor:
         """The cells (B, rows, columns, state_size) of images (B, width, height, channels)."""

@@ -27,6 +27,8 @@ class PyramidalEncoder(FrameEncoder):
         masks: As for `FrameEncoder`.
     """
 
+    reads_as_states = False  # its layers have more
+
     def __init__(self, networks: Sequence[SequenceEncoder], dropout: float, masks: SpecAugmentConfig | None) -> None:
         super().__init__(masks)
         self.networks = nn.ModuleList(networks)

@@ -205,4 +205,10 @@ class HardConfig(DecoderConfig):
                 f"{type(attention.normalizer).__name__} need not sum to 1; set model.context.normalizer=softmax, or "
                 f"monotonic_softmax"
             )
+        if attention.normalizer.needs_history and attention.window is not None and attention.window.has_factor:
+            raise UserError(
+                f"model.decoder.kind=hard sums over the alignments of {type(attention.normalizer).__name__}, whose "
+                f"probabilities {type(attention.window).__name__} would multiply; set model.context.window=local_m, or "
+                f"model.context.normalizer=softmax"
+            )
         return HardDecoder(make_cell(), context, embedding_size)

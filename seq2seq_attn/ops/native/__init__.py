@@ -30,12 +30,11 @@ LONGEST_SOURCE_ON_GPU = 1024  # its kernels hold the scores of a sentence in reg
 
 
 def has_kernels(tensor: Tensor) -> bool:
-    """Whether `run` takes such a tensor: fp32 or bf16, on a CPU, and the kernels are compiled."""
-    return (
-        tensor.device.type == "cpu"
-        and tensor.dtype in (torch.float32, torch.bfloat16)
-        and library(tensor.dtype) is not None
-    )
+    """Whether `run` takes such a tensor and what autocast makes of it: fp32 or bf16, on a CPU with kernels."""
+    if tensor.device.type != "cpu":
+        return False
+    types = {tensor.dtype, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else tensor.dtype}
+    return all(dtype in (torch.float32, torch.bfloat16) and library(dtype) is not None for dtype in types)
 
 
 def run(name: str, dtype: torch.dtype, **arguments: Tensor | float | None) -> None:

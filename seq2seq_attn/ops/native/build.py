@@ -71,12 +71,10 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
         return None
 
 
-def warn_of_no_kernels(what: str, error: Exception, stacklevel: int) -> None:
-    warnings.warn(
-        f"{what}, so training is slower: {_reason(error)}; "
-        f"set {SWITCH}=0 in the environment to disable kernels and this warning",
-        stacklevel=stacklevel,
-    )
+def warn_of_no_kernels(what: str, error: Exception, stacklevel: int, *, has_switch: bool = True) -> None:
+    """Says what is missing and why; `has_switch` where the switch of the kernels turns it off."""
+    way_out = f"; set {SWITCH}=0 in the environment to disable kernels and this warning" if has_switch else ""
+    warnings.warn(f"{what}, so computation is slower: {_reason(error)}{way_out}", stacklevel=stacklevel)
 
 
 def _content(compiler: str, dtype: torch.dtype, sources: dict[Path, bytes]) -> tuple[bytes, Path | None]:
