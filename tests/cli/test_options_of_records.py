@@ -82,7 +82,7 @@ def test_what_a_field_does_not_allow_is_refused(cook, given, wanted):
 
 def test_a_request_has_the_options_that_it_gives():
     body = parse(TranslateBody, {"source": "a", "beam_size": None, "top_k": 3, "seed": None})
-    assert body.options(Settings()) == {"top_k": 3}
+    assert body.options(Settings(), SearchOptions()) == {"top_k": 3}
 
 
 @pytest.mark.parametrize(
