@@ -74,6 +74,7 @@ TASKS = (
     ),
     Task("pronunciation, CMUdict", "pronunciation", "C at every step", "additive", published="cmudict"),
     Task("inflection, CoNLL-SIGMORPHON 2017", "inflection", "C at every step", "additive", published="wu-2019"),
+    Task("inflection, 1,000 forms", "inflection", "C at every step", "additive", results="results-medium"),
     Task("spoken digits, single", "spoken-digits", "C at every step", "additive", results="results-single"),
     Task("spoken digits, strings", "spoken-digits", "C at every step", "additive", published="chorowski-2015"),
     Task("spoken sentences", "spoken-prompts", "C at every step", "additive", published="chan-2016"),
