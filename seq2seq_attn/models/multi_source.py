@@ -30,7 +30,7 @@ class MultiSourceEncoder(Encoder):
         UserError: Their states differ in size.
     """
 
-    reads_as_states = False  # each source by itself
+    reads_as_states = False  # each source is read by itself
 
     def __init__(self, encoders: Sequence[TokenEncoder]) -> None:
         super().__init__()

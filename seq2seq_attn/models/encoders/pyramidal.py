@@ -27,7 +27,7 @@ class PyramidalEncoder(FrameEncoder):
         masks: As for `FrameEncoder`.
     """
 
-    reads_as_states = False  # its layers have more
+    reads_as_states = False  # its lower layers have more positions
 
     def __init__(self, networks: Sequence[SequenceEncoder], dropout: float, masks: SpecAugmentConfig | None) -> None:
         super().__init__(masks)

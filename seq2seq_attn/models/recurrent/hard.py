@@ -192,7 +192,7 @@ class HardConfig(DecoderConfig):
     sums_values: ClassVar[bool] = False
 
     def build(self, make_cell: Callable[[], Cell], context: Context, embedding_size: int) -> HardDecoder:
-        """UserError: the context is not attention with one weight for each position."""
+        """UserError: the context is not attention with a probability for each position."""
         attention = context.reader()
         if not isinstance(attention, Attention) or context.heads > 1:
             raise UserError(
