@@ -31,11 +31,6 @@ from seq2seq_attn.results.test_sets import mean_difference
 from seq2seq_attn.strict import read_yaml
 
 
-def compare_in(language: str, experiment: Path, output: Path) -> None:
-    """The comparison in one language, in output/LANGUAGE; what is finished is not trained again."""
-    s2s.compare(in_language(language, experiment), output / language)
-
-
 def in_language(language: str, experiment: Path) -> dict[str, Any]:
     """The experiment with the files of this language, in its base and in its arms."""
     grid = read_experiment(experiment)
@@ -117,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     grid = read_experiment(given.experiment)
     place = given.results or given.output or Path("comparisons") / grid.experiment.name
     for language in [] if given.results else given.languages or all_languages(grid.runs[0].config):
-        compare_in(language, given.experiment, place)
+        s2s.compare(in_language(language, given.experiment), place / language)
     finished = {path.parent.name: Results.load(path) for path in sorted(place.glob("*/results.json"))}
     chosen = {name: each for name, each in finished.items() if not given.languages or name in given.languages}
     if not chosen:

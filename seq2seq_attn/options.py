@@ -219,7 +219,7 @@ class SearchOptions(SearchRequest):
         return self
 
     def for_several(self, count: int) -> dict[str, Any]:
-        """The options with which a search finds so many outputs, in as wide a beam as needed."""
+        """Changes to these options so that a search returns `count` outputs, with a wider beam if it needs one."""
         found = count if self.mbr is None else max(self.mbr_candidates, count)
         width = self.beam_size if self.draws else max(self.beam_size, found)
         changes = {"n_best": count, "beam_size": -(-width // self.beam_groups) * self.beam_groups}

@@ -114,7 +114,7 @@ class Gain:
     high: float
     decided: bool  # whether a test tells the two apart, see `gain_of`
     error_rate: float | None  # of alignment, against gold links
-    improving: tuple[bool, bool]  # without, with: whether a training run was still improving when it stopped
+    improving: tuple[bool, ...]  # without, with: whether a training run was still improving when it stopped
 
     @property
     def name(self) -> str:
@@ -165,7 +165,7 @@ def gain_of(task: Task, root: Path = FOLDER.parent) -> Gain | None:
         change.high,
         decided,
         fmean(rates) if rates else None,
-        (any(arm.unconverged for arm in arms[0]), any(arm.unconverged for arm in arms[1])),
+        tuple(any(arm.unconverged for arm in each) for each in arms),
     )
 
 

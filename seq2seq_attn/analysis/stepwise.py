@@ -142,16 +142,18 @@ def continuations(
     model.limits.require_steps(len(first) + limit, "this prefix and what follows it")
     (found,) = search(_StepByStep(model, source, interventions, first), [item], rest, collate=model.source.collate)
     codec = model.target.given(source)
-    best: dict[object, Continuation] = {}  # by text, of which the first is kept, or by place
-    for place, each in enumerate(found):
+    best: list[Continuation] = []
+    texts = set()
+    for each in found:
         if not math.isfinite(each.log_probability):
             raise UserError(NOT_FINITE)
         predicted = [*first, *each.tokens, *([EOS] if len(each.tokens) < limit else [])]
         tokens = codec.vocabulary.lookup_tokens(predicted)
         text = codec.decode(predicted)
-        key = text if options.distinct else place
-        best.setdefault(key, Continuation(text, tokens, each.log_probability, each.score))
-    return list(best.values())[: options.n_best]
+        if not (options.distinct and text in texts):
+            best.append(Continuation(text, tokens, each.log_probability, each.score))
+        texts.add(text)
+    return best[: options.n_best]
 
 
 def exact(options: SearchOptions, n_best: int | None = None) -> SearchOptions:

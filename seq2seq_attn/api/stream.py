@@ -49,9 +49,7 @@ def streamed(
     if options.precision == "bf16" and (slow := slow_precision("bf16", trained.device.type)) is not None:
         say(slow)
     done = first
-    for batch in batches:
-        lines = [SourceLine.of(each) for each in batch]
-        refuse_no_text([line.source for line in lines], "sentence", done)
+    for lines in _of_text(batches, first):
         found = trained.search(lines, options, with_weights=weights, progress=progress, warn=say, first_line=done + 1)
         if progress is not None:
             progress(sum(not hypotheses for hypotheses in found))  # blank lines were not searched
@@ -62,6 +60,15 @@ def streamed(
             unknown = tuple(trained.source.unknown_words(source))
             yield Translation(source, candidates, attention, trained.source_labels(source), unknown)
         done += len(lines)
+
+
+def _of_text(batches: Iterable[Sequence[str | SourceLine]], first: int = 0) -> Iterator[list[SourceLine]]:
+    """The batches as lines, counted from `first`. UserError: the source of one is no text."""
+    for batch in batches:
+        lines = [SourceLine.of(each) for each in batch]
+        refuse_no_text([line.source for line in lines], "sentence", first)
+        first += len(lines)
+        yield lines
 
 
 def _paragraphs(
@@ -78,12 +85,9 @@ def _paragraphs(
     lines: deque[tuple[str, int]] = deque()
 
     def split() -> Iterator[list[SourceLine]]:
-        done = 0
-        for batch in batches:
+        for batch in _of_text(batches):
             parts = []
-            for line in map(SourceLine.of, batch):
-                refuse_no_text([line.source], "sentence", done)
-                done += 1
+            for line in batch:
                 if line.prefix or line.constraints:
                     raise UserError("split_sentences: prefixes and constraints are those of a sentence; leave them out")
                 found = sentences_of(line.source, text.source_language)

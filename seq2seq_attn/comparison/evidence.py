@@ -135,8 +135,9 @@ def reusable(evidence: Evidence, path: Path, grid: RunGrid) -> dict[tuple[str, i
         trained_with = {arm.name: _config(arm) for arm in evidence.arms}
     first = trained_with[evidence.arms[0].name], grid.runs[0].config
     before, now = (each.data.test for each in first)
-    if before is not None and before != now:
-        raise UserError(f"{path}: is of another test set, {before.name}; compare without --evidence")
+    if before is None or before != now:
+        named = before.name if before else "none"
+        raise UserError(f"{path}: is of another test set, {named}; compare without --evidence")
     known = {arm.name: arm for arm in evidence.arms}
     found: dict[tuple[str, int], RunEvidence] = {}
     for run in grid.runs:

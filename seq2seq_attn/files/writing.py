@@ -21,7 +21,7 @@ from seq2seq_attn.files.reading import read_bytes
 
 PART = ".seq2seq_attn.*.part*"  # the names of files and folders that are being written, and of their locks
 
-_PATIENCE = 60.0  # seconds that another process takes at most to see that a part is not abandoned
+_PATIENCE = 60.0  # seconds to wait for another process, which sees that a part is not abandoned
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -36,11 +36,11 @@ from seq2seq_attn.corpora.front_end import FrontEnd, FrontEndConfig
 from seq2seq_attn.errors import UserError
 from seq2seq_attn.files.checksums import SUMS, has_sums, is_whole, record
 from seq2seq_attn.files.lock import LOCK, file_locked
-from seq2seq_attn.files.reading import digest, sha256
+from seq2seq_attn.files.reading import digest
 from seq2seq_attn.files.writing import PART, remove_abandoned
 from seq2seq_attn.runs import Say
 from seq2seq_attn.runs.corpora import EncodedCorpus, iterate_pairs, learn_front_ends, load_front_ends, spaced_pairs
-from seq2seq_attn.runs.provenance import dataset_digest, packages
+from seq2seq_attn.runs.provenance import dataset_digest, packages, sha256_if_there
 
 CACHE_FOLDER = ".tokenized"  # beside the run folders that share it
 
@@ -236,5 +236,5 @@ def _code_of(part: FrontEnd | FrontEndConfig) -> dict[str, bytes]:
 def _code_version() -> str:
     """The version of the code that turns text into ids: `corpora`, and the files that it reads."""
     paths = [path for room in (corpora, files) for path in sorted(Path(str(room.__file__)).parent.glob("*.py"))]
-    code = [sha256(path) for path in paths if path.is_file()]  # an editor may keep links that lead nowhere
+    code = [found for path in paths if (found := sha256_if_there(path))]
     return f"{sys.version} {version('sentencepiece')} {version('sacremoses')} {code}"

@@ -53,7 +53,7 @@ def session(config: Config) -> dict[str, Any]:
         **run_provenance(config.training.accelerator),
         "code": code_digest(),
         "uncommitted": _git("diff", "HEAD", "--", _PACKAGE.name),
-        "untracked": {name: _sha256(_CHECKOUT / name) for name in _untracked()},
+        "untracked": {name: sha256_if_there(_CHECKOUT / name) for name in _untracked()},
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "packages": packages(),
         "platform": platform.platform(),
@@ -173,12 +173,13 @@ def dataset_digest(files: PairFiles) -> str | None:
 def code_digest() -> str:
     """The SHA-256 of the package's files, by name."""
     files = sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".cpp", ".h", ".yaml"))
-    named = [f"{found}  {path.relative_to(_PACKAGE).as_posix()}\n" for path in files if (found := _sha256(path))]
+    digests = {path.relative_to(_PACKAGE).as_posix(): sha256_if_there(path) for path in files}
+    named = [f"{found}  {name}\n" for name, found in digests.items() if found]
     return hashlib.sha256("".join(named).encode()).hexdigest()
 
 
-def _sha256(path: Path) -> str | None:
-    """The SHA-256 of a file; None of what is no longer there, or no file, such as the lock of an editor."""
+def sha256_if_there(path: Path) -> str | None:
+    """The SHA-256 of a file; None of what is gone since it was listed, or no file, such as the lock of an editor."""
     with suppress(UserError):
         return sha256(path)
     return None

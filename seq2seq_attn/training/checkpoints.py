@@ -146,22 +146,15 @@ def read_checkpoint(
     expected: Mapping[str, Tensor],
     say: Callable[[str], object],
     optional: str | None = None,
-    *,
-    is_owner: bool = True,
 ) -> Checkpoint:
     """The last checkpoint of a run, or the one before it if that is damaged, as `say` tells; it is then the last one.
 
     Damaged is also one whose tensors do not have the names, shapes and types of the `expected` ones, of which only
     those that begin with `optional` may be missing. The random states of the process become those of the first process
-    of the checkpoint. Only the owner of the folder writes to it, and does so first: for other processes, the last one
-    is that which the owner continues from.
+    of the checkpoint.
 
     UserError: neither is whole.
     """
-    if not is_owner:
-        checkpoint = _read(checked(folder, LAST))
-        checkpoint.random[0].restore()
-        return checkpoint
     for name in (LAST, PREVIOUS):
         path = folder / name
         try:
@@ -187,6 +180,16 @@ def read_checkpoint(
     )
 
 
+def read_last(folder: Path) -> Checkpoint:
+    """The last checkpoint, and none before it: that which another process has continued from, with `read_checkpoint`.
+
+    Random states as there. UserError: it is damaged.
+    """
+    checkpoint = _last(folder)
+    checkpoint.random[0].restore()
+    return checkpoint
+
+
 def trained_state(folder: Path) -> TrainingState:
     """That of the checkpoint that a run would continue from; of a training not begun if there is none that is whole."""
     for name in (LAST, PREVIOUS):
@@ -200,14 +203,18 @@ def read_optimizer(folder: Path) -> tuple[TrainingState, dict[str, Tensor]]:
 
     UserError: there is no checkpoint, or it is damaged.
     """
+    if not (folder / LAST).exists():
+        raise UserError(f"{folder / LAST}: no such file; a run without its checkpoints has no optimizer")
+    found = _last(folder)
+    return found.state, {name: tensor for name, tensor in found.tensors.items() if name.startswith("optimizer.")}
+
+
+def _last(folder: Path) -> Checkpoint:
     path = checked(folder, LAST)
-    if not path.exists():
-        raise UserError(f"{path}: no such file; a run without its checkpoints has no optimizer")
     try:
-        found = _read(path)
+        return _read(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: damaged, or not a checkpoint of this program: {error}") from None
-    return found.state, {name: tensor for name, tensor in found.tensors.items() if name.startswith("optimizer.")}
 
 
 def _values(path: Path) -> _Values:

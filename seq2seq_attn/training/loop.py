@@ -28,7 +28,14 @@ from seq2seq_attn.ops.host import device_type, free_memory, is_out_of_memory, is
 from seq2seq_attn.saved import checksum, copy_, unique_tensors
 from seq2seq_attn.training.average import WeightAverage, evaluating
 from seq2seq_attn.training.batches import Batch, Dataset
-from seq2seq_attn.training.checkpoints import Checkpoint, TrainingState, keep_epoch, read_checkpoint, write_checkpoint
+from seq2seq_attn.training.checkpoints import (
+    Checkpoint,
+    TrainingState,
+    keep_epoch,
+    read_checkpoint,
+    read_last,
+    write_checkpoint,
+)
 from seq2seq_attn.training.config import Limit, TrainingConfig
 from seq2seq_attn.training.divergence import SkippedSteps, explained_memory
 from seq2seq_attn.training.freezing import freezing
@@ -367,8 +374,10 @@ class Loop:
         optional = self.updates.prepare_to_read()
         expected, phase = self.tensors(), self.state.optimizer
         with self.processes.first_before_others():
-            is_owner = self.processes.is_first
-            state, tensors, random = read_checkpoint(self.folder, expected, say, optional, is_owner=is_owner)
+            if self.processes.is_first:
+                state, tensors, random = read_checkpoint(self.folder, expected, say, optional)
+            else:
+                state, tensors, random = read_last(self.folder)
         self.state = state
         self.config.require_length(state.epoch, state.step, self.folder)
         copy_({name: tensor for name, tensor in expected.items() if name in tensors}, tensors)
