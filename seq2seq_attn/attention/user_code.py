@@ -57,7 +57,7 @@ class _File(NamedTuple):
 _PREFIX = "plugin_"  # of the names of modules that are named by their paths
 
 _files: dict[Path, _File] = {}
-_siblings: set[str] = set()  # names of the modules that such files imported from their folders
+_siblings: set[str] = set()  # names of the modules and packages that such files imported from their folders
 _listed: set[str] = set()  # names of the modules whose classes have names of their own
 _folder: Path | None = None  # that of the file which is being imported
 
@@ -141,8 +141,10 @@ def _importing_from(folder: Path, file: _File) -> Iterator[None]:
         del sys.path[-1 - sys.path[::-1].index(entry)]
         siblings = _modules_in(folder)
         file.sources.update({each: each.read_bytes() for each in siblings.values()})
-        file.packages.extend(_packages_in(folder))
+        packages = _packages_in(folder)
+        file.packages.extend(packages)
         _siblings.update(siblings.keys() - own.keys())
+        _siblings.update(name for name in sys.modules if name.partition(".")[0] in packages)
         sys.modules.update(own)
 
 

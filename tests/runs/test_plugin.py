@@ -149,6 +149,12 @@ def test_a_file_that_cannot_be_copied_completely_is_refused_before_training(valu
     with pytest.raises(UserError, match="imports the package 'helper_of_mine' from its folder"):
         train(configured(values, code), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+    other = tmp_path / "other"  # whose module has the name of that package
+    other.mkdir()
+    (other / "mine.py").write_text(SCORER)
+    (other / "helper_of_mine.py").write_text("def scaled(scores):\n    return scores / 3\n")
+    train(configured(values, other), tmp_path / "run")
+    assert (tmp_path / "run/plugins/helper_of_mine.py").read_bytes() == (other / "helper_of_mine.py").read_bytes()
 
 
 @pytest.mark.slow
